@@ -1,0 +1,45 @@
+# Everything that a newcomer, a developer and CI run.  Each target sets itself up first and skips what is done already.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+MODEL := checkpoints/untrained
+
+.PHONY: setup model demo test check format bench bench-peers clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx]'
+	touch $@
+
+model: $(MODEL)/config.json
+
+$(MODEL)/config.json: | $(READY)
+	$(BIN)/baleen init --out $(MODEL)
+
+demo: $(READY)
+	$(BIN)/baleen demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m 'not slow and not gpu'
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/baleen bench search
+
+bench-peers: $(READY)
+	$(BIN)/python benchmarks/peers.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""`python -m baleen` is the command line."""
+
+from baleen.cli import main
+
+main()

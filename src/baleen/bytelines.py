@@ -1,0 +1,104 @@
+"""Lines of bytes out of files and into them, plain or compressed (.gz, .bz2, .zst), in memory that does not grow."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from baleen.errors import MissingExtraError
+
+MAX_LINE = 10_000_000
+
+# What reading a file that is damaged, cut short or not ours to read can raise.
+BROKEN = (OSError, EOFError, zlib.error)
+
+_BLOCK = 1 << 16
+# A byte of .zst can stand for thousands; fed in pieces this small, what comes out at a time stays small as well.
+_ZSTD_BLOCK = 1 << 12
+
+
+def read(path: Path) -> Iterator[bytes]:
+    """The lines of `path` without their ends, and without a byte order mark.
+
+    A line over MAX_LINE bytes is never held whole: it comes out cut to MAX_LINE + 1.  A broken file raises one of
+    BROKEN.
+    """
+    rest = b""
+    for block in _unmarked(_blocks(path)):
+        first, *others = block.split(b"\n")
+        rest += first[: MAX_LINE + 1 - len(rest)]
+        for other in others:
+            yield rest
+            rest = other[: MAX_LINE + 1]
+    if rest:
+        yield rest
+
+
+def write(lines: Iterable[bytes], path: Path) -> int:
+    """Write `lines` to `path`, an end after each, compressed as its name says; the same lines give the same bytes."""
+    count = 0
+    with ExitStack() as stack:
+        file: Any = stack.enter_context(path.open("wb"))
+        if path.suffix.lower() == ".gz":
+            # No time and no name inside, so that equal content is an equal file.
+            file = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
+        elif path.suffix.lower() == ".zst":
+            file = stack.enter_context(_zstandard().ZstdCompressor().stream_writer(file, closefd=False))
+        for line in lines:
+            file.write(line + b"\n")
+            count += 1
+    return count
+
+
+def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
+    yield from blocks
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".zst":
+        yield from _zstd_blocks(path)
+        return
+    with _opened(path, suffix) as file:
+        # read1 hands out what a damaged file still gives before it raises.
+        while block := file.read1(_BLOCK):
+            yield block
+
+
+def _opened(path: Path, suffix: str) -> io.BufferedIOBase:
+    if suffix == ".gz":
+        return gzip.open(path, "rb")
+    return bz2.open(path, "rb") if suffix == ".bz2" else path.open("rb")
+
+
+def _zstd_blocks(path: Path) -> Iterator[bytes]:
+    """Frame by frame, because zstandard's own file reader takes a file that was cut short for a complete one."""
+    library = _zstandard()
+    frame, rest = None, b""
+    with path.open("rb") as file:
+        while rest := rest or file.read(_ZSTD_BLOCK):
+            frame = frame or library.ZstdDecompressor().decompressobj()
+            try:
+                yield frame.decompress(rest)
+            except library.ZstdError as error:
+                raise OSError(str(error)) from None
+            rest, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame:
+        raise EOFError("the last frame has no end")
+
+
+def _zstandard() -> Any:
+    try:
+        return importlib.import_module("zstandard")
+    except ImportError:
+        raise MissingExtraError(
+            "reading and writing .zst needs the package 'zstandard', which is not installed: pip install zstandard"
+        ) from None

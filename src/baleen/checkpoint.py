@@ -1,0 +1,235 @@
+"""A model on disk: a folder of safetensors and JSON, written aside and renamed, loaded strictly.
+
+    config.json             format, format_version, kind, settings, special tokens, hashes, notes
+    backbone.json           the backbone's Hugging Face configuration
+    model.safetensors       every tensor, `backbone.*` and the heads
+    tokenizer.json          the tokenizer, as the tokenizers library writes it
+
+Nothing is pickled.  `resolve` turns a name into a folder; `read` and `write` move a `Checkpoint` in and out of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from baleen.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = "baleen-checkpoint"
+FORMAT_VERSION = 1
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a folder holds.
+
+    `kind` names the model ("flipr", ...) and `settings` its configuration; `backbone` is the Hugging Face configuration
+    that rebuilds the backbone, `tokens` the tokenizer's special tokens by role (cls, sep, pad, mask), `tokenizer` the
+    content of tokenizer.json, and `notes` anything a person may want to know, such as how it was trained.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    backbone: Mapping[str, Any]
+    tokens: Mapping[str, str | None]
+    tokenizer: str
+    tensors: Mapping[str, Tensor]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def tokenizer_sha256(self) -> str:
+        return hashlib.sha256(self.tokenizer.encode()).hexdigest()
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """Of every tensor's name, type, shape and bytes, in order of the names."""
+        import torch
+
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.tensors.items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+
+def resolve(name: str | Path, download: Callable[[str], Path] | None = None) -> Path:
+    """The folder that `name` stands for: a folder itself, one of `search_roots()`, or a model of the hub."""
+    looked = [Path(name).expanduser(), *(root / name for root in search_roots())]
+    for folder in looked:
+        if folder.is_dir():
+            return folder
+    places = ", ".join(map(str, looked))
+    if not _HUB_NAME.fullmatch(str(name)):
+        raise CheckpointError(f"no model folder '{name}'; looked at {places}")
+    try:
+        return (download or _download)(str(name))
+    except Exception as error:  # the hub's client, and whatever carries its requests, raise a wide and changing family
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"no model '{name}'; looked at {places}, then the Hugging Face hub ({reason})") from error
+
+
+def search_roots() -> list[Path]:
+    """Where a bare name is looked for, in order."""
+    package = Path(__file__).resolve().parent
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    roots = [Path(os.environ["BALEEN_CHECKPOINTS"])] if os.environ.get("BALEEN_CHECKPOINTS") else []
+    roots.append(Path("checkpoints"))
+    if package.parent.name == "src":
+        roots.append(package.parents[1] / "checkpoints")
+    return [*roots, cache / "baleen" / "checkpoints"]
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
+
+
+def write(folder: str | Path, checkpoint: Checkpoint) -> None:
+    """Write `checkpoint` aside and rename it to `folder`, in the place of a checkpoint that stood there before."""
+    target = Path(folder)
+    if target.exists() and not _replaceable(target):
+        raise CheckpointError(f"{target}: holds something other than a Baleen checkpoint; choose another folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+        aside, old = Path(scratch, "new"), Path(scratch, "old")
+        aside.mkdir()
+        for name, content in _contents(checkpoint):
+            (aside / name).write_bytes(content)
+        if target.exists():
+            target.rename(old)
+        aside.rename(target)
+
+
+def _replaceable(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    try:
+        return not any(folder.iterdir()) or _read_json(folder / "config.json").get("format") == FORMAT
+    except CheckpointError:
+        return False
+
+
+def _contents(checkpoint: Checkpoint) -> Iterator[tuple[str, bytes]]:
+    from safetensors.torch import save
+
+    config = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": checkpoint.kind,
+        "settings": dict(checkpoint.settings),
+        "tokens": dict(checkpoint.tokens),
+        "tokenizer_sha256": checkpoint.tokenizer_sha256,
+        "weights_sha256": checkpoint.weights_sha256,
+        "notes": dict(checkpoint.notes),
+    }
+    yield "backbone.json", _json_bytes(dict(checkpoint.backbone))
+    yield "tokenizer.json", checkpoint.tokenizer.encode()
+    yield "model.safetensors", save({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()})
+    yield "config.json", _json_bytes(config)
+
+
+def _json_bytes(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def read(folder: str | Path, kind: str) -> Checkpoint:
+    """The checkpoint in `folder`, which must be of `kind`, whole, and of a format that this version knows."""
+    path = Path(folder)
+    config = _read_config(path, kind)
+    missing = {"settings", "tokens", "tokenizer_sha256", "weights_sha256"} - config.keys()
+    if missing:
+        raise CheckpointError(f"{path / 'config.json'}: lacks {', '.join(sorted(missing))}")
+    checkpoint = Checkpoint(
+        kind=kind,
+        settings=config["settings"],
+        backbone=_read_json(path / "backbone.json"),
+        tokens=config["tokens"],
+        tokenizer=_read_bytes(path / "tokenizer.json").decode(errors="replace"),
+        tensors=_read_tensors(path / "model.safetensors"),
+        notes=config.get("notes", {}),
+    )
+    for file, found in (("tokenizer", checkpoint.tokenizer_sha256), ("weights", checkpoint.weights_sha256)):
+        if found != config[f"{file}_sha256"]:
+            expected = config[f"{file}_sha256"]
+            raise CheckpointError(
+                f"{path}: its {file} were altered (sha256 {found:.12}..., expected {expected:.12}...)"
+            )
+    return checkpoint
+
+
+def _read_config(path: Path, kind: str) -> dict[str, Any]:
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: no such model folder")
+    config = _read_json(path / "config.json")
+    if "format" not in config and "model_type" in config:
+        raise CheckpointError(
+            f"{path}: a plain Hugging Face model, not a Baleen checkpoint; Encoder.from_backbone makes an encoder of it"
+        )
+    if config.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: not a Baleen checkpoint (format {config.get('format')!r}, expected {FORMAT!r})")
+    version = config.get("format_version")
+    if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: format version {version!r}, and this Baleen reads up to {FORMAT_VERSION}; install a newer one"
+        )
+    if config.get("kind") != kind:
+        raise CheckpointError(f"{path}: holds a model of kind {config.get('kind')!r}, expected {kind!r}")
+    return config
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: {(error.strerror or str(error)).lower()}; the checkpoint is incomplete"
+        ) from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: should hold a JSON object")
+    return value
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file; the checkpoint is incomplete")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from None
+
+
+def check_names(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:
+    """Refuse tensors that are missing, unexpected or of another shape than the model's."""
+    missing, unexpected = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    wrong = sorted(name for name in expected.keys() & found.keys() if expected[name].shape != found[name].shape)
+    for names, fault in (
+        (missing, "missing"),
+        (unexpected, "unexpected"),
+        (wrong, "of another shape than the model's"),
+    ):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise CheckpointError(f"{source}: tensors {fault}: {', '.join(names[:3])}{more}")

@@ -1,0 +1,95 @@
+"""How settings are read: frozen dataclasses, a nearest-name hint for what does not exist, TOML files.
+
+Each stage keeps its own dataclass beside the code that it steers (`EncoderConfig` in `encoder.py`, `SearchConfig` in
+`index/search.py`, ...).  A call argument outranks a file, a file outranks the default, and nothing is written back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from baleen.errors import ConfigError
+
+Config = TypeVar("Config")
+
+
+def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
+    """Build the dataclass `kind` from `settings`; an unknown key or a value of the wrong type is a ConfigError."""
+    assert dataclasses.is_dataclass(kind)
+    hints = typing.get_type_hints(kind)
+    known = {f.name for f in dataclasses.fields(kind)}
+    for key, value in settings.items():
+        if key not in known:
+            raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, known)}")
+        if not _fits(hints[key], value):
+            raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def override(config: Config, **changes: Any) -> Config:
+    """A copy of `config` with every change that is not None."""
+    given = {key: value for key, value in changes.items() if value is not None}
+    assert dataclasses.is_dataclass(config)
+    assert not isinstance(config, type)
+    unknown = given.keys() - {f.name for f in dataclasses.fields(config)}
+    if unknown:
+        known = {f.name for f in dataclasses.fields(config)}
+        key = min(unknown)
+        raise ConfigError(f"there is no setting '{key}'{_hint(key, known)}")
+    return dataclasses.replace(config, **given)
+
+
+def to_mapping(config: Any) -> dict[str, Any]:
+    """The settings as JSON holds them: what is saved beside every output."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(config).items()
+    }
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _hint(key: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
+    return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(sorted(known))}"
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(kind, value) for kind in typing.get_args(hint))
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin is tuple:
+        return isinstance(value, (list, tuple))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _name(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Literal:
+        return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
+    return getattr(hint, "__name__", None) or str(hint)

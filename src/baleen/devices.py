@@ -1,0 +1,32 @@
+"""Which device and which arithmetic the models use unless someone says otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+_CPU_FLAGS = Path("/proc/cpuinfo")
+
+
+def best_device() -> torch.device:
+    """A CUDA device where there is one, the CPU elsewhere."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def best_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where `device` computes in it natively, float32 elsewhere: emulated, it is slower than float32."""
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        native = device.type == "cpu" and cpu_has_bfloat16()
+    return torch.bfloat16 if native else torch.float32
+
+
+def cpu_has_bfloat16(cpuinfo: Path = _CPU_FLAGS) -> bool:
+    """Whether this processor multiplies bfloat16 matrices in hardware; False where the system does not tell."""
+    try:
+        words = set(cpuinfo.read_text().split())
+    except OSError:
+        return False
+    return not words.isdisjoint({"avx512_bf16", "amx_bf16"})

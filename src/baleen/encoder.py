@@ -1,0 +1,265 @@
+"""The encoder: queries with their facts, and passages, as token vectors.
+
+encoder = Encoder.load("name or folder")
+encoder.encode_queries([Query("...")])                      one QueryVectors for each
+for passages, vectors in encoder.encode_passages(corpus):   a chunk at a time, in the corpus's order
+    ...
+encoder.model, encoder.inputs                               what training works on
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from baleen.batching import EncodedRows, in_order, token_batches
+from baleen.checkpoint import Checkpoint, check_names, read, resolve, write
+from baleen.config import from_mapping, to_mapping
+from baleen.devices import best_device, best_dtype
+from baleen.errors import CheckpointError, ConfigError
+from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
+from baleen.projection import SAMPLE_TEXTS, principal_components
+from baleen.tokenization import EncoderConfig, InputMaker, SpecialTokens
+from baleen.types import Passage, Query
+from baleen.vectors import PassageVectors, QueryVectors
+
+__all__ = ["KIND", "Encoder", "EncoderConfig"]
+
+KIND = "flipr"
+# What passage vectors depend on: an index stays valid when only the reading of queries or the score changes.
+_PASSAGE_SETTINGS = ("dim", "passage_length", "passage_marker", "drop_punctuation")
+
+
+class Encoder:
+    """FLIPR with its tokenizer and configuration, on one device.
+
+    `dtype` is what the backbone computes in; vectors are always projected and normalised in float32.
+    """
+
+    def __init__(
+        self,
+        model: FLIPR,
+        inputs: InputMaker,
+        backbone_config: Mapping[str, Any],
+        *,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+        stored_dtype: torch.dtype = torch.float32,
+        notes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.device = torch.device(device) if device is not None else best_device()
+        self.dtype = dtype or best_dtype(self.device)
+        self.model, self.inputs = model.to(self.device).eval(), inputs
+        self.stored_dtype, self.notes = stored_dtype, dict(notes or {})
+        self._backbone_config = dict(backbone_config)
+        self._weights: tuple[int, str] | None = None  # their hash, and the version that it is of
+
+    @classmethod
+    def load(
+        cls,
+        name: str | Path,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        trainable: bool = False,
+    ) -> Self:
+        """The encoder in a checkpoint folder, or by a name that `resolve` finds.
+
+        `dtype` None takes bfloat16 where the device computes in it natively, float32 elsewhere.  Unless `trainable`,
+        the backbone's weights are held in that type, which is fastest and cannot be saved again.
+        """
+        folder = resolve(name)
+        checkpoint = read(folder, KIND)
+        config = from_mapping(EncoderConfig, checkpoint.settings, str(folder / "config.json"))
+        model = FLIPR(build_backbone(checkpoint.backbone), config.dim)
+        check_lengths(config, model.backbone)
+        check_names(checkpoint.tensors, model.state_dict(), str(folder))
+        model.load_state_dict({name: tensor.float() for name, tensor in checkpoint.tensors.items()}, assign=True)
+        tokens = from_mapping(SpecialTokens, checkpoint.tokens, str(folder / "config.json"))
+        inputs = InputMaker(checkpoint.tokenizer, tokens, config)
+        stored = checkpoint.tensors["projection.weight"].dtype
+        encoder = cls(
+            model, inputs, checkpoint.backbone, device=device, dtype=dtype, stored_dtype=stored, notes=checkpoint.notes
+        )
+        if not trainable:
+            model.backbone.to(encoder.dtype)
+        encoder._weights = (encoder._version(), checkpoint.weights_sha256)
+        return encoder
+
+    @classmethod
+    def from_backbone(
+        cls,
+        name: str | Path,
+        texts: Iterable[str] | None = None,
+        config: EncoderConfig | None = None,
+        *,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Self:
+        """An untrained encoder over any Hugging Face encoder.
+
+        Its projection starts from the principal components of the backbone's vectors over `texts`: some hundred
+        passages of the kind that will be searched serve best, and a page of plain English stands in for them.
+        """
+        config = config or EncoderConfig()
+        backbone = load_backbone(resolve(name))
+        check_lengths(config, backbone.model)
+        backbone.add_tokens(config.query_marker, config.passage_marker)
+        inputs = InputMaker(backbone.tokenizer.to_str(), backbone.tokens, config)
+        encoder = cls(FLIPR(backbone.model, config.dim), inputs, backbone.config, device=device, dtype=dtype)
+        encoder._start_projection(SAMPLE_TEXTS if texts is None else texts)
+        return encoder
+
+    def _start_projection(self, texts: Iterable[str]) -> None:
+        with self._inference():
+            start = principal_components(self._token_vectors(texts), self.dim)
+        with torch.no_grad():
+            self.model.projection.weight.copy_(start)
+
+    def _token_vectors(self, texts: Iterable[str]) -> Iterator[torch.Tensor]:
+        """The backbone's own vectors of texts read as passages, a batch at a time: (n, hidden)."""
+        ids = self.inputs.passage_ids(Passage("", "", text) for text in texts)
+        for rows in token_batches(ids, self.batch_tokens):
+            batch = self.inputs.passage_batch([ids[i] for i in rows]).to(self.device)
+            yield self.model.hidden(batch.ids, batch.attention)[batch.keep].float()
+
+    def with_settings(self, **changes: Any) -> Self:
+        """The same model under other settings, such as `query_focus=None`; None is a value here, not a blank."""
+        config = from_mapping(EncoderConfig, {**to_mapping(self.config), **changes}, "with_settings")
+        if config.dim != self.dim:
+            raise ConfigError(f"dim = {config.dim}, but the projection has {self.dim} dimensions")
+        check_lengths(config, self.model.backbone)
+        other = copy.copy(self)
+        other.inputs = InputMaker(self.inputs.tokenizer_json, self.inputs.tokens, config)
+        return other
+
+    @property
+    def config(self) -> EncoderConfig:
+        return self.inputs.config
+
+    @property
+    def dim(self) -> int:
+        return self.config.dim
+
+    @property
+    def focus(self) -> tuple[int | None, int | None]:
+        """How many of the claim's and of the facts' matches count towards a score; None: all."""
+        return self.config.query_focus, self.config.facts_focus
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens, padding included, go through the backbone at once unless the caller says otherwise."""
+        return 2048 if self.device.type == "cpu" else 65536
+
+    @property
+    def fingerprint(self) -> str:
+        """A sha256 of all that passage vectors depend on, whatever the device and the type they are computed in."""
+        parts = {
+            "kind": KIND,
+            "settings": {name: getattr(self.config, name) for name in _PASSAGE_SETTINGS},
+            "backbone": self._backbone_config,
+            "tokens": asdict(self.inputs.tokens),
+            "tokenizer": hashlib.sha256(self.inputs.tokenizer_json.encode()).hexdigest(),
+            "weights": self._weights_sha256(),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _weights_sha256(self) -> str:
+        version = self._version()
+        if self._weights is None or self._weights[0] != version:
+            self._weights = (version, self._checkpoint(self.stored_dtype).weights_sha256)
+        return self._weights[1]
+
+    def _version(self) -> int:
+        """Grows with every step of an optimiser, so that a hash is never older than the weights."""
+        return sum(parameter._version for parameter in self.model.parameters())
+
+    def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write a checkpoint folder; `dtype` None keeps the type that the encoder was loaded from."""
+        write(folder, self._checkpoint(dtype or self.stored_dtype))
+
+    def _checkpoint(self, dtype: torch.dtype) -> Checkpoint:
+        state = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+        if any(tensor.dtype in (torch.bfloat16, torch.float16) for tensor in state.values()):
+            raise CheckpointError(
+                "this encoder's weights were rounded for speed: load it with trainable=True to save it"
+            )
+        return Checkpoint(
+            kind=KIND,
+            settings=to_mapping(self.config),
+            backbone=self._backbone_config,
+            tokens=asdict(self.inputs.tokens),
+            tokenizer=self.inputs.tokenizer_json,
+            tensors={name: t.to(dtype) if t.is_floating_point() else t for name, t in state.items()},
+            notes=self.notes,
+        )
+
+    def encode_queries(self, queries: Sequence[Query], batch_size: int = 32) -> list[QueryVectors]:
+        """The float32 vectors of each query and of its facts, in the order of `queries`."""
+        rows = self.inputs.query_ids(queries)
+        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+        found: dict[int, QueryVectors] = {}
+        with self._inference():
+            for start in range(0, len(order), batch_size):
+                picked = order[start : start + batch_size]
+                encoded = self.model.forward_queries(self.inputs.query_batch([rows[i] for i in picked]).to(self.device))
+                query, facts = encoded.query.cpu().numpy(), encoded.facts.cpu().numpy()
+                for place, i in enumerate(picked):
+                    sizes = len(rows[i].claim), len(rows[i].facts)
+                    found[i] = QueryVectors(query[place, : sizes[0]].copy(), facts[place, : sizes[1]].copy())
+        return [found[i] for i in range(len(rows))]
+
+    def encode_passages(
+        self, passages: Iterable[Passage], *, batch_tokens: int | None = None, chunk: int | None = None
+    ) -> Iterator[tuple[list[Passage], PassageVectors]]:
+        """Some passages at a time, `chunk` if given, with their float16 vectors, in the order of `passages`.
+
+        `passages` may be a stream of any size: one chunk is read and tokenised ahead of the one being encoded.
+        """
+        limit = batch_tokens or self.batch_tokens
+        size = chunk or max(128, limit // 16)  # several batches' worth, so that sorting by length pays
+        source = iter(passages)
+        waiting: deque[tuple[list[Passage], Future[list[list[int]]]]] = deque()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize") as pool:
+            while True:
+                part = list(islice(source, size))
+                if part:
+                    waiting.append((part, pool.submit(self.inputs.passage_ids, part)))
+                if len(waiting) == 2 or (waiting and not part):
+                    ready, ids = waiting.popleft()
+                    yield ready, self._encode_chunk(ids.result(), limit)
+                elif not part:
+                    return
+
+    def _encode_chunk(self, ids: list[list[int]], batch_tokens: int) -> PassageVectors:
+        parts: list[EncodedRows] = []
+        with self._inference():
+            for rows in token_batches(ids, batch_tokens):
+                batch = self.inputs.passage_batch([ids[i] for i in rows])
+                kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
+                encoded = self.model.forward_passages(batch.to(self.device))
+                vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
+                parts.append(EncodedRows(rows, vectors, batch.keep.sum(dim=1).tolist()))
+        return in_order(parts)
+
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
+        """No gradients, no dropout, and `dtype` arithmetic where the weights are of another type."""
+        training, weights = self.model.training, next(self.model.backbone.parameters()).dtype
+        self.model.eval()
+        try:
+            with torch.inference_mode(), torch.autocast(self.device.type, self.dtype, enabled=weights != self.dtype):
+                yield
+        finally:
+            self.model.train(training)

@@ -1,0 +1,192 @@
+"""The same search in torch, batched over queries, with the index in the device's memory.
+
+The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
+over decoded vectors.  Everything is float; there is no int16 stage to refine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from baleen.index.codec import Codec
+from baleen.index.search import Focus, Found, SearchConfig
+from baleen.index.segment import Segment
+from baleen.scoring import focus
+from baleen.vectors import QueryVectors
+
+Array = npt.NDArray[Any]
+
+CELL_SCORE_BUDGET = 2**31  # bytes of cell scores that are held at once; sets how many queries make a batch
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Queries side by side: the claim's vectors first and then the facts', both padded; (queries, lanes, width)."""
+
+    vectors: Tensor
+    mask: Tensor  # (queries, lanes) bool
+    claim: int  # lanes of the claim
+    focus: Focus
+
+    @classmethod
+    def of(cls, queries: Sequence[QueryVectors], codec: Codec, focus: Focus, device: str) -> Batch:
+        claim = max(len(query.query) for query in queries)
+        facts = max(len(query.facts) for query in queries)
+        vectors = np.zeros((len(queries), claim + facts, codec.width), np.float32)
+        mask = np.zeros(vectors.shape[:2], np.bool_)
+        for number, query in enumerate(queries):
+            for part, first in ((query.query, 0), (query.facts, claim)):
+                vectors[number, first : first + len(part)] = codec.map_queries(part)
+                mask[number, first : first + len(part)] = True
+        return cls(torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device), claim, focus)
+
+    def focused(self, query: int, matches: Tensor) -> Tensor:
+        """(n, lanes) best matches of one query -> (n,) focused scores."""
+        mask = self.mask[query].expand_as(matches)
+        first = focus(matches[:, : self.claim], self.focus[0], mask[:, : self.claim])
+        return first + focus(matches[:, self.claim :], self.focus[1], mask[:, self.claim :])
+
+
+class DeviceSearcher:
+    """Holds all segments on one device; rows are numbered through, segment after segment."""
+
+    def __init__(self, codec: Codec, segments: Sequence[Segment], device: str) -> None:
+        self.codec, self.device = codec, device
+        self.starts = np.cumsum([0] + [len(segment) for segment in segments])
+        self.centroids = self._put(codec.float_centroids[: codec.cells])
+        self.codebooks = self._put(codec.codebooks)
+        self.codes = self._join([segment.codes.astype(np.int32) for segment in segments], np.int32)
+        self.residuals = self._join([s.residuals for s in segments if s.residuals is not None], np.uint8)
+        self.vectors = self._join([s.vectors for s in segments if s.vectors is not None], np.float16)
+        self.lengths = self._join([np.diff(segment.offsets) for segment in segments], np.int64)
+        self.firsts = self.lengths.cumsum(0) - self.lengths
+        self._load_postings(segments)
+
+    def find(
+        self,
+        queries: Sequence[QueryVectors],
+        k: int,
+        config: SearchConfig | None,
+        focus: Focus,
+        allowed: list[list[Array]],
+    ) -> list[Found]:
+        """For each query the k best passages allowed to it, at least; without a config, all of them are scored."""
+        lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
+        size = max(1, CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells))
+        found = []
+        for start in range(0, len(queries), size):
+            batch = Batch.of(queries[start : start + size], self.codec, focus, self.device)
+            masks = [np.concatenate(rows) for rows in allowed[start : start + size]]
+            found += self._find_batch(batch, k, config, masks)
+        return found
+
+    @torch.inference_mode()
+    def _find_batch(self, batch: Batch, k: int, config: SearchConfig | None, allowed: list[Array]) -> list[Found]:
+        if config is None:
+            return [self._score_all(batch, query, mask) for query, mask in enumerate(allowed)]
+        found = self._search_batch(batch, k, config, allowed)
+        for query, mask in enumerate(allowed):
+            if len(found[query]) < min(k, int(mask.sum())):  # the probed cells did not hold enough passages
+                found[query] = self._score_all(batch, query, mask)
+        return found
+
+    def _search_batch(self, batch: Batch, k: int, config: SearchConfig, allowed: list[Array]) -> list[Found]:
+        scores = batch.vectors @ self.centroids.T  # (queries, lanes, cells)
+        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], config.probes)
+        found = []
+        for query in range(len(scores)):
+            mask = torch.from_numpy(allowed[query]).to(self.device)
+            seen = torch.where(mask, evidence[query], 0.0)
+            rows = seen.topk(min(config.candidates, len(seen))).indices
+            rows = rows[seen[rows] > 0]
+            pruned = self._prune(batch, query, scores[query], rows)
+            rows = rows[pruned.topk(min(max(config.refined, k), len(rows))).indices]
+            found.append(self._found(rows, self._score(batch, query, rows)))
+        return found
+
+    def _score_all(self, batch: Batch, query: int, allowed: Array) -> Found:
+        rows = torch.from_numpy(np.flatnonzero(allowed)).to(self.device)
+        return self._found(rows, self._score(batch, query, rows))
+
+    def _gather(self, scores: Tensor, mask: Tensor, probes: int) -> Tensor:
+        """Evidence (queries, passages): for each lane the best of a passage's probed cells over the worst one probed."""
+        queries, lanes, cells = scores.shape
+        best = scores.topk(min(probes, cells), dim=2)
+        gains = torch.where(mask[:, :, None], best.values - best.values[:, :, -1:] + 1e-4, 0.0).flatten()
+        probed = best.indices.flatten()
+        owner = torch.arange(queries * lanes, device=self.device).repeat_interleave(best.indices.shape[2])
+        lists = self.cell_ends[probed] - self.cell_starts[probed]
+        visits = torch.repeat_interleave(torch.arange(len(probed), device=self.device), lists)
+        inside = torch.arange(len(visits), device=self.device) - (lists.cumsum(0) - lists)[visits]
+        passages = self.postings[self.cell_starts[probed][visits] + inside].long()
+        total = int(self.starts[-1])
+        # A stable sort keeps a lane's cells best first, so the first visit of a passage is the one that counts.
+        keys, order = (owner[visits] * total + passages).sort(stable=True)
+        first = torch.ones_like(keys, dtype=torch.bool)
+        first[1:] = keys[1:] != keys[:-1]
+        keys, order = keys[first], order[first]
+        evidence = torch.zeros(queries * total, device=self.device)
+        evidence.index_add_(0, keys // (lanes * total) * total + keys % total, gains[visits[order]])
+        return evidence.view(queries, total)
+
+    def _prune(self, batch: Batch, query: int, scores: Tensor, rows: Tensor) -> Tensor:
+        """(n,) focused scores of passages with every token taken for its centroid."""
+        by_cell = scores.T.contiguous()  # (cells, lanes)
+        parts = []
+        for part in torch.split(rows, 2048):
+            matches = by_cell[self.codes[self._tokens(part)].long()].amax(dim=1)  # (n, lanes)
+            parts.append(batch.focused(query, matches))
+        return torch.cat(parts) if parts else rows.float()
+
+    def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
+        """(n,) focused scores of passages over their decoded vectors."""
+        lanes = batch.vectors[query].T  # (width, lanes)
+        parts = []
+        for part in torch.split(rows, 512):
+            matches = (self._decode(self._tokens(part)) @ lanes).amax(dim=1)  # (n, lanes)
+            parts.append(batch.focused(query, matches))
+        return torch.cat(parts) if parts else rows.float()
+
+    def _tokens(self, rows: Tensor) -> Tensor:
+        """(n, longest) positions of passages' vectors; a shorter one repeats its first, which changes no maximum."""
+        lengths = self.lengths[rows][:, None]
+        steps = torch.arange(int(lengths.max()), device=self.device)[None]
+        return self.firsts[rows][:, None] + torch.where(steps < lengths, steps, 0)
+
+    def _decode(self, tokens: Tensor) -> Tensor:
+        """(..., width) vectors as the codec restores them, in the mapped space."""
+        if self.codec.bits == 16:
+            return torch.nn.functional.pad(self.vectors[tokens].float(), (0, self.codec.width - self.codec.dim))
+        subspaces = torch.arange(self.codec.subspaces, device=self.device)
+        words = self.codebooks[subspaces, self.residuals[tokens].long()]  # (..., subspaces, words' width)
+        return self.centroids[self.codes[tokens].long()] + words.flatten(-2)
+
+    def _found(self, rows: Tensor, scores: Tensor) -> Found:
+        numbers = rows.cpu().numpy()
+        segments = np.searchsorted(self.starts, numbers, side="right") - 1
+        return Found(segments, numbers - self.starts[segments], scores.float().cpu().numpy())
+
+    def _load_postings(self, segments: Sequence[Segment]) -> None:
+        """One inverted file over all segments: cell_starts and cell_ends (cells,) into postings."""
+        cells = np.concatenate([np.repeat(s.cells, np.diff(s.cell_offsets)) for s in segments])
+        rows = np.concatenate(
+            [s.postings.astype(np.int64) + start for s, start in zip(segments, self.starts, strict=False)]
+        )
+        order = np.argsort(cells, kind="stable") if len(segments) > 1 else slice(None)
+        counts = np.bincount(cells, minlength=self.codec.cells)
+        self.postings = self._put(rows[order].astype(np.int32))
+        self.cell_ends = self._put(counts.cumsum())
+        self.cell_starts = self.cell_ends - self._put(counts)
+
+    def _join(self, arrays: Sequence[Array], kind: npt.DTypeLike) -> Tensor:
+        return torch.cat([self._put(np.asarray(array, kind)) for array in arrays]) if arrays else torch.empty(0)
+
+    def _put(self, array: Array) -> Tensor:
+        return torch.from_numpy(np.array(array)).to(self.device)

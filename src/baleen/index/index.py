@@ -1,0 +1,431 @@
+"""`Index`: an index directory that is open, to be searched and changed.
+
+    index = Index.build("wiki.index", corpus.read(["wiki.jsonl"]), encoder)
+    index = Index.open("wiki.index")
+    ranking = index.search(encoder.encode_queries([Query("...")])[0], k=10)
+    index.add(more, encoder); index.delete(["12", "15"]); index.compact()
+
+A change is visible to this object at once and to other processes when they open the index again; until then they go on
+with the state that they opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.config import override
+from baleen.errors import (
+    ConfigError,
+    CorpusError,
+    EncoderMismatchError,
+    IndexCorruptError,
+    IndexExistsError,
+    IndexNotFoundError,
+    QueryError,
+)
+from baleen.index import layout
+from baleen.index.codec import BITS, Codec, cell_count
+from baleen.index.filters import Where, allowed_rows, without
+from baleen.index.layout import Manifest, SegmentEntry
+from baleen.index.search import Found, SearchConfig, Searcher, decode_into
+from baleen.index.segment import Batch, Segment, SegmentWriter, merge
+from baleen.progress import progress
+from baleen.types import Hit, Passage, Ranking
+from baleen.vectors import QueryVectors
+
+if TYPE_CHECKING:
+    from baleen.index.device import DeviceSearcher
+
+Array = npt.NDArray[Any]
+
+SAMPLE_PER_CELL = 16
+CODEBOOK_SAMPLE = 65_536
+
+
+class PassageEncoder(Protocol):
+    """What an index needs of an encoder: `baleen.encoder.Encoder` is one."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def focus(self) -> tuple[int | None, int | None]: ...
+    def encode_passages(self, passages: Iterable[Passage]) -> Iterator[Batch]: ...
+
+
+class Index:
+    """One committed state of an index directory; `open` or `build` make one."""
+
+    def __init__(self, root: Path, manifest: Manifest, *, device: str = "cpu", threads: int | None = None) -> None:
+        self.root, self.device, self.threads = root, device, threads
+        self._load(manifest)
+
+    def _load(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        arrays = {role: layout.open_array(self.root, entry) for role, entry in manifest.codec.items()}
+        self.codec = Codec(bits=manifest.bits, **arrays)
+        self.segments = [Segment(self.root, entry) for entry in manifest.segments]
+        self.__dict__.pop("_searcher", None)
+
+    @cached_property
+    def _searcher(self) -> Searcher | DeviceSearcher:
+        if self.device == "cpu":
+            return Searcher(self.codec, self.segments, self.threads)
+        from baleen.index.device import DeviceSearcher
+
+        return DeviceSearcher(self.codec, self.segments, self.device)
+
+    # Making and changing
+
+    @classmethod
+    def build(
+        cls,
+        root: Path | str,
+        passages: Iterable[Passage],
+        encoder: PassageEncoder,
+        *,
+        bits: int = 2,
+        cells: int | None = None,
+        seed: int = 0,
+        overwrite: bool = False,
+        device: str = "cpu",
+        threads: int | None = None,
+    ) -> Self:
+        """Encode passages and write a new index; the codec is fitted to a sample of their vectors.
+
+        Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
+        whole.
+        """
+        from baleen.index.fitting import Quantizer, fit
+
+        if bits not in BITS:
+            raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
+        root = Path(root)
+        generation = refuse_existing(root, overwrite) + 1
+        with _building(root):
+            writer = _spool(root, f"g{generation:06d}/segment", passages, encoder)
+            if not writer.passages:
+                raise CorpusError("no passages were given, and an index needs at least one")
+            count = min(cells or cell_count(writer.vectors), writer.vectors)
+            codec = fit(_sample(writer.spooled(), count, seed), count, bits, seed=seed, device=device)
+            files = {
+                role: layout.write_array(root, f"g{generation:06d}/codec/{role}.bin", array)
+                for role, array in codec.arrays.items()
+            }
+            with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
+                segment = writer.finish(Quantizer(codec, device=device), bar.advance)
+            manifest = Manifest(
+                generation=generation,
+                dim=encoder.dim,
+                bits=bits,
+                encoder=encoder.fingerprint,
+                focus=dict(zip(("query", "facts"), encoder.focus, strict=True)),
+                fitted_on=writer.vectors,
+                codec=files,
+                segments=(segment,),
+                settings={"seed": seed, "cells": count},
+            )
+            layout.sync_folder(root / f"g{generation:06d}")
+            layout.commit(root, manifest)
+            layout.sweep(root)
+        return cls(root, manifest, threads=threads)
+
+    @classmethod
+    def open(cls, root: Path | str, *, device: str = "cpu", threads: int | None = None) -> Self:
+        """Map an index into memory; takes milliseconds at any size.
+
+        With a GPU as `device` the first search copies the index into its memory.
+        """
+        root = Path(root)
+        return cls(root, layout.read_manifest(root), device=device, threads=threads)
+
+    def add(self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu") -> int:
+        """Add passages; one whose id is here already takes its place.  Returns how many were added."""
+        from baleen.index.fitting import Quantizer
+
+        self.check_encoder(encoder.fingerprint)
+        with self._change() as generation:
+            writer = _spool(self.root, f"g{generation:06d}/segment", passages, encoder)
+            if not writer.passages:
+                return 0
+            with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
+                entry = writer.finish(Quantizer(self.codec, device=device), bar.advance)
+            added = Segment(self.root, entry)
+            replaced = self._rows_of(added.store.pid(row) for row in range(len(added)))
+            entries = self._with_tombstones(generation, replaced)
+            self._commit(generation, (*entries, entry))
+        return entry.passages
+
+    def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
+        """Delete passages for good; unless `missing_ok`, an id that is not here is an error and nothing is deleted."""
+        wanted = list(dict.fromkeys(pids))
+        with self._change() as generation:
+            absent = [pid for pid in wanted if pid not in self]
+            if absent and not missing_ok:
+                raise QueryError(
+                    f"{self.root}: no passage has the id '{absent[0]}' ({len(absent)} such); nothing was deleted"
+                )
+            rows = self._rows_of(wanted)
+            if any(rows):
+                self._commit(generation, self._with_tombstones(generation, rows))
+        return sum(map(len, rows))
+
+    def compact(self) -> int:
+        """Merge all segments into one without the deleted passages; returns how many bytes were given back."""
+        before = self.bytes
+        with self._change() as generation:
+            if len(self.segments) == 1 and not self.manifest.segments[0].deleted:
+                return 0
+            entries = () if not len(self) else (merge(self.root, f"g{generation:06d}/segment", self.segments),)
+            self._commit(generation, entries)
+        return before - self.bytes
+
+    def verify(self) -> int:
+        """Check every file against its checksum; returns how many there are, or raises IndexCorruptError."""
+        files = list(self.manifest.files())
+        with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
+            for file in files:
+                layout.open_array(self.root, file)
+                if layout.file_sha256(self.root / file.path) != file.sha256:
+                    raise IndexCorruptError(f"{self.root / file.path}: its content was altered; restore it or rebuild")
+                bar.advance(file.bytes)
+        return len(files)
+
+    # Asking
+
+    def __len__(self) -> int:
+        """Living passages."""
+        return sum(entry.passages - entry.deleted for entry in self.manifest.segments)
+
+    def __contains__(self, pid: str) -> bool:
+        return self._find(pid) is not None
+
+    @property
+    def bytes(self) -> int:
+        """Of every file that belongs to the index."""
+        return sum(file.bytes for file in self.manifest.files()) + (self.root / layout.MANIFEST).stat().st_size
+
+    @property
+    def focus(self) -> tuple[int | None, int | None]:
+        return self.manifest.focus["query"], self.manifest.focus["facts"]
+
+    def info(self) -> dict[str, Any]:
+        """Counts and sizes, as JSON holds them."""
+        stored = sum(entry.vectors for entry in self.manifest.segments)
+        return {
+            "path": str(self.root),
+            "format_version": self.manifest.format_version,
+            "generation": self.manifest.generation,
+            "encoder": self.manifest.encoder,
+            "dim": self.manifest.dim,
+            "bits": self.manifest.bits,
+            "cells": self.codec.cells,
+            "focus": dict(self.manifest.focus),
+            "passages": len(self),
+            "deleted": sum(entry.deleted for entry in self.manifest.segments),
+            "segments": len(self.segments),
+            "vectors": stored,
+            "fitted_on": self.manifest.fitted_on,
+            "bytes": self.bytes,
+            "bytes_per_vector": round(self.bytes / max(1, stored), 2),
+        }
+
+    def check_encoder(self, fingerprint: str) -> None:
+        if fingerprint != self.manifest.encoder:
+            raise EncoderMismatchError(
+                f"{self.root}: made by encoder {self.manifest.encoder[:12]}, but {fingerprint[:12]} asks; their vectors "
+                "do not compare: use the encoder that built the index, or rebuild it with this one"
+            )
+
+    def pids(self) -> Iterator[str]:
+        """Ids of the living passages, in the order in which they were added."""
+        for segment in self.segments:
+            yield from (segment.store.pid(row) for row in np.flatnonzero(segment.alive).tolist())
+
+    def passage(self, pid: str) -> Passage:
+        """The passage as it was indexed."""
+        place = self._find(pid)
+        if place is None:
+            raise QueryError(f"{self.root}: no passage has the id '{pid}'")
+        return self.segments[place[0]].store.passage(place[1])
+
+    def vectors(self, pid: str) -> Array:
+        """A passage's vectors as the codec restores them: (length, dim) float32."""
+        place = self._find(pid)
+        if place is None:
+            raise QueryError(f"{self.root}: no passage has the id '{pid}'")
+        segment = self.segments[place[0]]
+        span = segment.span(place[1])
+        mapped = np.empty((span.stop - span.start, self.codec.width), np.float32)
+        decode_into(self.codec, segment, span, mapped)
+        return self.codec.restore(mapped)
+
+    def search(
+        self,
+        vectors: QueryVectors,
+        k: int = 10,
+        *,
+        config: SearchConfig | None = None,
+        probes: int | None = None,
+        candidates: int | None = None,
+        focus: tuple[int | None, int | None] | None = None,
+        exclude: Collection[str] = (),
+        allow: Collection[str] | None = None,
+        where: Where | None = None,
+        exact: bool = False,
+    ) -> Ranking:
+        """The k passages with the highest focused score, best first, equal scores by id.
+
+        `exclude` and `allow` name passages by id; `where` maps metadata keys to a value, a collection of values or a
+        predicate.  `exact` scores every passage instead of the likely ones.
+        """
+        return self.search_many(
+            [vectors], k, config=config, probes=probes, candidates=candidates, focus=focus,
+            exclude=[exclude], allow=allow, where=where, exact=exact,
+        )[0]  # fmt: skip
+
+    def search_many(
+        self,
+        vectors: Sequence[QueryVectors],
+        k: int = 10,
+        *,
+        config: SearchConfig | None = None,
+        probes: int | None = None,
+        candidates: int | None = None,
+        focus: tuple[int | None, int | None] | None = None,
+        exclude: Sequence[Collection[str]] = (),
+        allow: Collection[str] | None = None,
+        where: Where | None = None,
+        exact: bool = False,
+    ) -> list[Ranking]:
+        """`search` for many queries, in batches on a GPU; `exclude` has a collection of ids for each query, or none."""
+        for query in vectors:
+            self._check_query(query, k)
+        settings = override(config or SearchConfig(), probes=probes, candidates=candidates).at_least(2 * k)
+        masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
+        exact = exact or sum(int(mask.sum()) for mask in masks) <= settings.refined
+        allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
+        found = self._searcher.find(vectors, k, None if exact else settings, focus or self.focus, allowed)
+        return [self._rank(each, k) for each in found]
+
+    def _check_query(self, vectors: QueryVectors, k: int) -> None:
+        if k < 1:
+            raise QueryError(f"k = {k} should be at least 1")
+        if vectors.dim != self.manifest.dim:
+            raise QueryError(f"query vectors of {vectors.dim} dimensions, but {self.root} holds {self.manifest.dim}")
+        if not len(vectors.query):
+            raise QueryError("the query has no vectors")
+
+    def _rank(self, found: Found, k: int) -> Ranking:
+        scores = found.scores
+        if len(found) > k:  # whatever ties with the k-th stays until ids have decided
+            edge = np.partition(scores, len(scores) - k)[len(scores) - k]
+            found = found.take(np.flatnonzero(scores >= edge))
+        places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
+        hits = [Hit(self.segments[number].store.pid(row), score) for number, row, score in places]
+        return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k]))
+
+    # Helpers
+
+    def _find(self, pid: str) -> tuple[int, int] | None:
+        for number, segment in enumerate(self.segments):
+            row = segment.find(pid)
+            if row is not None:
+                return number, row
+        return None
+
+    def _rows_of(self, pids: Iterable[str]) -> list[list[int]]:
+        """For each segment, the rows of those ids that are alive in it."""
+        rows: list[list[int]] = [[] for _ in self.segments]
+        for pid in pids:
+            place = self._find(pid)
+            if place is not None:
+                rows[place[0]].append(place[1])
+        return rows
+
+    @contextmanager
+    def _change(self) -> Iterator[int]:
+        """Hold the lock, on the newest state; what did not get committed is swept away."""
+        with layout.writing(self.root):
+            newest = layout.read_manifest(self.root)
+            if newest.generation != self.manifest.generation:
+                self._load(newest)
+            try:
+                yield newest.generation + 1
+            finally:
+                layout.sweep(self.root)
+
+    def _commit(self, generation: int, entries: tuple[SegmentEntry, ...]) -> None:
+        layout.sync_folder(self.root / f"g{generation:06d}")
+        manifest = dataclasses.replace(self.manifest, generation=generation, segments=entries)
+        layout.commit(self.root, manifest)
+        self._load(manifest)
+
+    def _with_tombstones(self, generation: int, rows: list[list[int]]) -> tuple[SegmentEntry, ...]:
+        """The segments' entries with more rows deleted; a segment that has none left alive is dropped."""
+        entries = []
+        for number, (segment, dead) in enumerate(zip(self.segments, rows, strict=True)):
+            entry = segment.entry
+            if dead:
+                tombstones = np.union1d(segment.tombstones, dead).astype(np.uint32)
+                file = layout.write_array(self.root, f"g{generation:06d}/tombstones-{number}.bin", tombstones)
+                entry = dataclasses.replace(entry, deleted=len(tombstones), tombstones=file)
+            if entry.deleted < entry.passages:
+                entries.append(entry)
+        return tuple(entries)
+
+
+def _spool(root: Path, name: str, passages: Iterable[Passage], encoder: PassageEncoder) -> SegmentWriter:
+    writer = SegmentWriter(root, name, encoder.dim)
+    with progress("encoding passages", unit="passages") as bar:
+        for batch, vectors in encoder.encode_passages(passages):
+            writer.append(batch, vectors)
+            bar.advance(len(batch))
+    return writer
+
+
+def _sample(vectors: Array, cells: int, seed: int) -> Array:
+    """Vectors to fit a codec on: some for each cell, drawn over the whole corpus."""
+    size = min(len(vectors), max(SAMPLE_PER_CELL * cells, CODEBOOK_SAMPLE))
+    rows = np.random.default_rng(seed).choice(len(vectors), size, replace=False)
+    return vectors[np.sort(rows)]
+
+
+def refuse_existing(root: Path, overwrite: bool) -> int:
+    """The generation of the index that stands here, 0 if none does; an error unless it may be overwritten."""
+    try:
+        generation = layout.read_manifest(root).generation
+    except IndexNotFoundError:
+        return 0
+    if not overwrite:
+        raise IndexExistsError(
+            f"{root}: there is an index here already; add to it, overwrite it, or name another folder"
+        )
+    return generation
+
+
+@contextmanager
+def _building(root: Path) -> Iterator[None]:
+    """Hold the lock of an index to be; leave nothing behind on failure."""
+    fresh = not root.exists()
+    try:
+        with layout.writing(root):
+            try:
+                yield
+            except BaseException:
+                layout.sweep(root)
+                raise
+    except BaseException:
+        if fresh:
+            shutil.rmtree(root, ignore_errors=True)
+        raise

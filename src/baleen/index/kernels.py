@@ -1,0 +1,351 @@
+"""The inner loops of a search on the CPU, compiled by numba; each works on a range of rows so that threads can share them.
+
+Scores inside the kernels are int16 multiples of one step per search (`search.py` chooses it).  Query vectors stand in
+*lanes*, 64 to a block, the claim's blocks first and the facts' after them; a lane without a vector scores `EMPTY`, which
+no sum ever reaches.  `scoring.py` is the reference for all of this.
+
+    lookup_tables       codebooks x query                     -> what each residual byte adds to each lane
+    cell_scores         centroids x query                     -> a score for each (cell, lane)
+    probe_cells         the best cells of each lane
+    gather              their inverted lists                  -> evidence for each passage
+    select_largest      the best of many, without sorting
+    prune               passages, by their cells alone        -> focused scores
+    refine              passages, by cells and residuals      -> focused scores
+    score_vectors       decoded vectors, in float32           -> each lane's best match, exactly
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from baleen.index.vector_ir import LANES, best_cells, best_tokens, count_at_least, dot_rows
+
+Array = npt.NDArray[Any]
+
+EMPTY = -20_000  # the score of a lane without a vector: below any real one, and far from overflow
+TABLE_MAX = 127  # of a lookup entry: two of them fit a byte
+
+
+def aligned(shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:
+    """An uninitialised array that starts at a multiple of 64 bytes, so that no row of lanes straddles a cache line."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(kind).reshape(shape)
+
+
+@njit(nogil=True, cache=True)
+def lookup_floats(codebooks: Array, queries: Array, table: Array) -> None:
+    """table[s, code, lane] = codebooks[s, code] . queries[s's dimensions, lane]."""
+    subspaces, codes, width = codebooks.shape
+    for s in range(subspaces):
+        for code in range(codes):
+            row = table[s, code]
+            for lane in range(LANES):
+                row[lane] = np.float32(0)
+            for w in range(width):
+                weight = codebooks[s, code, w]
+                lanes = queries[s * width + w]
+                for lane in range(LANES):
+                    row[lane] += weight * lanes[lane]
+
+
+@njit(nogil=True, cache=True)
+def lookup_range(table: Array, lowest: Array) -> Any:
+    """Fill lowest[s, lane] with the smallest entry over the codes; return the widest range of any (s, lane)."""
+    widest = np.float32(0)
+    highest = np.empty(LANES, np.float32)
+    for s in range(table.shape[0]):
+        low = lowest[s]
+        for lane in range(LANES):
+            low[lane] = table[s, 0, lane]
+            highest[lane] = table[s, 0, lane]
+        for code in range(1, table.shape[1]):
+            row = table[s, code]
+            for lane in range(LANES):
+                low[lane] = min(low[lane], row[lane])
+                highest[lane] = max(highest[lane], row[lane])
+        for lane in range(LANES):
+            widest = max(widest, highest[lane] - low[lane])
+    return widest
+
+
+@njit(nogil=True, cache=True)
+def lookup_bytes(table: Array, lowest: Array, inverse_step: float, entries: Array, offsets: Array) -> None:
+    """Quantise to bytes counted from each (s, lane)'s lowest entry; offsets[lane] gathers those lowest entries.
+
+    Byte 2j of a row belongs to lane j and byte 2j + 1 to lane 32 + j, as `best_tokens` wants them.
+    """
+    half = LANES // 2
+    scale = np.float32(inverse_step)
+    total = np.zeros(LANES, np.float32)
+    for s in range(table.shape[0]):
+        low = lowest[s]
+        for lane in range(LANES):
+            total[lane] += low[lane]
+        for code in range(table.shape[1]):
+            row, out = table[s, code], entries[s, code]
+            for j in range(half):
+                out[2 * j] = np.uint8((row[j] - low[j]) * scale + np.float32(0.5))
+                out[2 * j + 1] = np.uint8((row[half + j] - low[half + j]) * scale + np.float32(0.5))
+    for lane in range(LANES):
+        offsets[lane] = np.int16(np.rint(total[lane] * scale))
+
+
+@njit(nogil=True, cache=True)
+def cell_scores(
+    centroids: Array,
+    queries: Array,
+    lanes: int,
+    inverse_step: float,
+    scores: Array,
+    block_best: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """scores[cell, lane] for the cells of blocks start:stop, 64 cells each, and the best of each block for each lane."""
+    cells, dim = scores.shape[0], queries.shape[0]
+    scale = np.float32(inverse_step)
+    products = np.empty((4, LANES), np.float32)
+    for block in range(start, stop):
+        best = block_best[block]
+        for lane in range(LANES):
+            best[lane] = EMPTY
+        for cell in range(block * LANES, min((block + 1) * LANES, cells), 4):
+            dot_rows(centroids.ctypes.data + cell * dim * 4, queries.ctypes.data, dim, products.ctypes.data)
+            for r in range(min(4, cells - cell)):
+                row, product = scores[cell + r], products[r]
+                for lane in range(LANES):
+                    value = np.int16(np.floor(product[lane] * scale + np.float32(0.5)))
+                    row[lane] = value
+                    best[lane] = max(best[lane], value)
+                for lane in range(lanes, LANES):
+                    row[lane] = EMPTY
+
+
+@njit(nogil=True, cache=True)
+def probe_cells(scores: Array, block_best: Array, cells: Array, start: int, stop: int) -> None:
+    """Fill cells[lane] with the best cells of the lane, best first, ties by number, for the lanes start:stop."""
+    blocks, probes = block_best.shape[1], cells.shape[1]
+    bests = np.empty(blocks, np.int16)
+    keys = np.empty(1024, np.int64)
+    for lane in range(start, stop):
+        lane_scores, lane_best, at = scores[lane // LANES], block_best[lane // LANES], lane % LANES
+        for block in range(blocks):
+            bests[block] = lane_best[block, at]
+        # A cell among the best `probes` stands in a block whose own best is among the best `probes` of all blocks.
+        limit = np.int16(EMPTY)
+        if probes < blocks:
+            limit = np.partition(bests, blocks - probes)[blocks - probes]
+        found = 0
+        for block in range(blocks):
+            if bests[block] >= limit:
+                for cell in range(block * LANES, min((block + 1) * LANES, lane_scores.shape[0])):
+                    if lane_scores[cell, at] >= limit:
+                        if found == len(keys):
+                            keys = np.concatenate((keys, np.empty(found, np.int64)))
+                        keys[found] = (np.int64(-lane_scores[cell, at]) << 32) + cell
+                        found += 1
+        order = np.sort(keys[:found])
+        for i in range(probes):
+            cells[lane, i] = order[i] & 0xFFFFFFFF
+
+
+@njit(nogil=True, cache=True)
+def gather(
+    segment_cells: Array, segment_offsets: Array, postings: Array, scores: Array, cells: Array, allowed: Array,
+    tally: Array, stamp: int, touched: Array,
+) -> int:  # fmt: skip
+    """Collect evidence for the passages in the probed cells: for each lane, the best of a passage's cells over the worst
+    cell that the lane probed.
+
+    tally[row] is (stamp of the last lane that counted the row, evidence); stamps above `stamp` belong to this search, so
+    nothing need be cleared between searches.  Fills `touched` with the rows that have evidence and returns how many.
+    """
+    count, probes = 0, cells.shape[1]
+    for lane in range(cells.shape[0]):
+        lane_scores, at, mark = scores[lane // LANES], lane % LANES, stamp + 1 + lane
+        floor = np.int32(lane_scores[cells[lane, probes - 1], at]) - 1
+        for probe in range(probes):
+            cell = cells[lane, probe]
+            place = np.searchsorted(segment_cells, cell)
+            if place == len(segment_cells) or segment_cells[place] != cell:
+                continue
+            gain = np.int32(lane_scores[cell, at]) - floor
+            for i in range(segment_offsets[place], segment_offsets[place + 1]):
+                row = postings[i]
+                last = tally[row, 0]
+                if last <= stamp:
+                    if allowed[row]:
+                        tally[row, 0] = mark
+                        tally[row, 1] = gain
+                        touched[count] = row
+                        count += 1
+                elif last != mark:
+                    tally[row, 0] = mark
+                    tally[row, 1] += gain
+    return count
+
+
+@njit(nogil=True, cache=True)
+def select_largest(values: Array, limit: int) -> Array:
+    """Positions of the `limit` largest int32 values, in ascending order; ties at the edge go to the earlier position."""
+    n = len(values)
+    if n <= limit:
+        return np.arange(n)
+    edge = np.partition(values, n - limit)[n - limit] if n < 4096 else _edge(values, limit)
+    above = 0
+    for i in range(n):
+        above += values[i] > edge
+    level = limit - above
+    chosen, count = np.empty(limit, np.int64), 0
+    for i in range(n):
+        if values[i] > edge or (values[i] == edge and level > 0):
+            level -= values[i] == edge
+            chosen[count] = i
+            count += 1
+    return chosen
+
+
+@njit(nogil=True, cache=True)
+def _edge(values: Array, limit: int) -> Any:
+    """The `limit`-th largest value: a histogram finds its neighbourhood, a partition finishes there."""
+    low, high = np.int64(values.min()), np.int64(values.max())
+    width = (high - low) // 4096 + 1
+    counts = np.zeros(4097, np.int64)
+    for value in values:
+        counts[(value - low) // width] += 1
+    bucket, above = 4096, np.int64(0)
+    while above + counts[bucket] < limit:
+        above += counts[bucket]
+        bucket -= 1
+    inside, count = np.empty(counts[bucket], np.int64), 0
+    for value in values:
+        if (value - low) // width == bucket:
+            inside[count] = value
+            count += 1
+    at = len(inside) - (limit - above)
+    return np.int64(np.partition(inside, at)[at])
+
+
+@njit(nogil=True, cache=True)
+def focused_sum(matches: Array, lanes: int, keep: int) -> Any:
+    """The sum of the `keep` largest of int16 matches, whose first `lanes` are real; a threshold is searched, not sorted.
+
+    `matches` is padded to whole blocks with values below every real one.
+    """
+    total = np.int64(0)
+    if keep >= lanes:
+        for lane in range(lanes):
+            total += matches[lane]
+        return total
+    low, high = np.int64(matches[0]), np.int64(matches[0])
+    for lane in range(lanes):
+        low, high = min(low, np.int64(matches[lane])), max(high, np.int64(matches[lane]))
+    while low < high:  # the largest threshold that at least `keep` values reach
+        middle = (low + high + 1) >> 1
+        if count_at_least(matches.ctypes.data, len(matches) // (LANES // 2), np.int16(middle)) >= keep:
+            low = middle
+        else:
+            high = middle - 1
+    above = 0
+    for lane in range(lanes):
+        if matches[lane] > low:
+            total += matches[lane]
+            above += 1
+    return total + (keep - above) * low
+
+
+@njit(nogil=True, cache=True)
+def _both_sums(matches: Array, lanes: tuple[int, int], keep: tuple[int, int]) -> Any:
+    """The focused sum over the claim's lanes plus that over the facts' lanes, which start at a block of their own."""
+    split = (lanes[0] + LANES - 1) // LANES * LANES
+    total = focused_sum(matches[:split], lanes[0], keep[0])
+    if lanes[1]:
+        total += focused_sum(matches[split:], lanes[1], keep[1])
+    return total
+
+
+@njit(nogil=True, cache=True)
+def prune(
+    scores: Array, codes: Array, offsets: Array, rows: Array, lanes: tuple[int, int], keep: tuple[int, int], out: Array,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """out[i] = the focused score of passage rows[i] with every token taken for its centroid, for i in start:stop."""
+    blocks, cells = scores.shape[0], scores.shape[1]
+    matches = np.empty(blocks * LANES, np.int16)
+    for i in range(start, stop):
+        first = offsets[rows[i]]
+        tokens = offsets[rows[i] + 1] - first
+        for block in range(blocks):
+            best_cells(
+                scores.ctypes.data + block * cells * LANES * 2,
+                codes.ctypes.data + 2 * first,
+                tokens,
+                matches.ctypes.data + block * LANES * 2,
+            )
+        out[i] = _both_sums(matches, lanes, keep)
+
+
+@njit(nogil=True, cache=True)
+def refine(
+    scores: Array, entries: Array, lane_offsets: Array, codes: Array, residuals: Array, offsets: Array, rows: Array,
+    lanes: tuple[int, int], keep: tuple[int, int], out: Array, start: int, stop: int,
+) -> None:  # fmt: skip
+    """out[i] = the focused score of passage rows[i] from its cells and residual bytes, for i in start:stop."""
+    blocks, cells, subspaces = scores.shape[0], scores.shape[1], entries.shape[1]
+    matches = np.empty(blocks * LANES, np.int16)
+    for i in range(start, stop):
+        first = offsets[rows[i]]
+        tokens = offsets[rows[i] + 1] - first
+        for block in range(blocks):
+            best_tokens(
+                scores.ctypes.data + block * cells * LANES * 2,
+                entries.ctypes.data + block * subspaces * 256 * LANES,
+                codes.ctypes.data + 2 * first,
+                residuals.ctypes.data + subspaces * first,
+                tokens,
+                subspaces,
+                matches.ctypes.data + block * LANES * 2,
+            )
+        for lane in range(blocks * LANES):
+            matches[lane] += lane_offsets[lane]
+        out[i] = _both_sums(matches, lanes, keep)
+
+
+@njit(nogil=True, cache=True)
+def decode(centroids: Array, codebooks: Array, codes: Array, residuals: Array, out: Array) -> None:
+    """out[t] = centroids[codes[t]] + the codewords of its residual bytes, float32."""
+    subspaces, width = codebooks.shape[0], codebooks.shape[2]
+    for t in range(len(codes)):
+        centroid, vector = centroids[codes[t]], out[t]
+        for s in range(subspaces):
+            word = codebooks[s, residuals[t, s]]
+            for w in range(width):
+                vector[s * width + w] = centroid[s * width + w] + word[w]
+
+
+@njit(nogil=True, cache=True)
+def score_vectors(vectors: Array, lengths: Array, queries: Array, out: Array) -> None:
+    """out[i, block, lane] = the best match of each lane among the `lengths[i]` vectors of passage i, float32.
+
+    `vectors` has four spare rows at its end, since rows are taken four at a time; what they hold is never read out.
+    """
+    dim, blocks = queries.shape[1], queries.shape[0]
+    products = np.empty((4, LANES), np.float32)
+    first = 0
+    for i in range(len(lengths)):
+        for block in range(blocks):
+            best = out[i, block]
+            best[:] = -np.inf
+            for t in range(0, lengths[i], 4):
+                rows = vectors.ctypes.data + (first + t) * dim * 4
+                dot_rows(rows, queries.ctypes.data + block * dim * LANES * 4, dim, products.ctypes.data)
+                for r in range(min(4, lengths[i] - t)):
+                    for lane in range(LANES):
+                        best[lane] = max(best[lane], products[r, lane])
+        first += lengths[i]

@@ -1,0 +1,146 @@
+"""The passages of a segment on disk: texts in compressed blocks, ids to look up both ways, metadata in columns.
+
+texts           zlib blocks of BLOCK passages each: JSON [[title, text, [start, end, ...], metadata], ...]
+text_ends       where each block ends
+pids, pid_ends  the ids' UTF-8, end to end, and where each ends
+id_hashes       the ids' 64-bit hashes in ascending order, and
+id_rows         the row each of them belongs to
+columns         one zlib JSON object {key: [value of row 0, ...]}; read only when a search filters by metadata
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.errors import CorpusError
+from baleen.index.layout import ArrayFile, ArrayWriter, write_array
+from baleen.types import Passage
+
+Array = npt.NDArray[Any]
+
+BLOCK = 16
+ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "columns")
+
+
+def id_hash(pid: str) -> int:
+    return int.from_bytes(hashlib.blake2b(pid.encode(), digest_size=8).digest(), "little")
+
+
+class StoreWriter:
+    """Takes passages as they come, in constant memory but for 8 bytes an id and the metadata."""
+
+    def __init__(self, root: Path, folder: str) -> None:
+        self.root, self.folder = root, folder
+        self._texts = ArrayWriter(root, f"{folder}/texts.bin", np.uint8)
+        self._pids = ArrayWriter(root, f"{folder}/pids.bin", np.uint8)
+        self._text_ends: list[int] = []
+        self._pid_ends: list[int] = []
+        self._hashes: list[int] = []
+        self._columns: dict[str, list[Any]] = {}
+        self._pending: list[Passage] = []
+
+    def append(self, passages: Sequence[Passage]) -> None:
+        for passage in passages:
+            self._add_metadata(passage)
+            self._hashes.append(id_hash(passage.pid))
+            self._pids.append(np.frombuffer(passage.pid.encode(), np.uint8))
+            self._pid_ends.append(self._pids.rows)
+            self._pending.append(passage)
+            if len(self._pending) == BLOCK:
+                self._flush()
+
+    def _add_metadata(self, passage: Passage) -> None:
+        for key in passage.metadata.keys() | self._columns.keys():
+            column = self._columns.setdefault(key, [])
+            column.extend([None] * (len(self._hashes) - len(column)))
+            column.append(passage.metadata.get(key))
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._texts.append(np.frombuffer(_pack(self._pending), np.uint8))
+            self._text_ends.append(self._texts.rows)
+            self._pending = []
+
+    def finish(self) -> dict[str, ArrayFile]:
+        """Write the rest and return every file by its role; a repeated id is an error."""
+        self._flush()
+        with self._texts, self._pids:
+            pass
+        hashes = np.array(self._hashes, np.uint64)
+        rows = np.argsort(hashes, kind="stable").astype(np.uint32)
+        columns = zlib.compress(json.dumps(self._columns, ensure_ascii=False).encode(), 6)
+        arrays: dict[str, Array] = {
+            "text_ends": np.array(self._text_ends, np.int64),
+            "pid_ends": np.array(self._pid_ends, np.int64),
+            "id_hashes": hashes[rows],
+            "id_rows": rows,
+            "columns": np.frombuffer(columns, np.uint8),
+        }
+        files = {role: write_array(self.root, f"{self.folder}/{role}.bin", array) for role, array in arrays.items()}
+        self._check_repeats(hashes[rows], rows)
+        return {"texts": self._texts.entry, "pids": self._pids.entry, **files}
+
+    def _check_repeats(self, hashes: Array, rows: Array) -> None:
+        twins = np.nonzero(hashes[1:] == hashes[:-1])[0]
+        if len(twins):
+            raw = (self.root / self._pids.path).read_bytes()
+            ends = [0, *self._pid_ends]
+            for twin in twins:
+                first, second = (raw[ends[row] : ends[row + 1]].decode() for row in rows[twin : twin + 2])
+                if first == second:
+                    raise CorpusError(f"the id '{first}' is given to more than one passage; ids must differ")
+
+
+class Store:
+    """Reads what `StoreWriter` wrote, from mapped files."""
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self._arrays = arrays
+        self._block = lru_cache(maxsize=64)(self._read_block)
+
+    def pid(self, row: int) -> str:
+        ends = self._arrays["pid_ends"]
+        start = int(ends[row - 1]) if row else 0
+        return self._arrays["pids"][start : int(ends[row])].tobytes().decode()
+
+    def rows(self, pid: str) -> Iterator[int]:
+        """The row of this id, if there is one."""
+        hashes = self._arrays["id_hashes"]
+        wanted = np.uint64(id_hash(pid))
+        at = int(np.searchsorted(hashes, wanted))
+        while at < len(hashes) and hashes[at] == wanted:
+            row = int(self._arrays["id_rows"][at])
+            if self.pid(row) == pid:
+                yield row
+            at += 1
+
+    def passage(self, row: int) -> Passage:
+        title, text, flat, metadata = self._block(row // BLOCK)[row % BLOCK]
+        spans = tuple(zip(flat[::2], flat[1::2], strict=True))
+        return Passage(self.pid(row), title, text, spans, metadata)
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = json.loads(zlib.decompress(self._arrays["columns"].tobytes()))
+        length = len(self._arrays["pid_ends"])
+        return {key: values + [None] * (length - len(values)) for key, values in columns.items()}
+
+    def _read_block(self, block: int) -> list[Any]:
+        ends = self._arrays["text_ends"]
+        start = int(ends[block - 1]) if block else 0
+        content: list[Any] = json.loads(zlib.decompress(self._arrays["texts"][start : int(ends[block])].tobytes()))
+        return content
+
+
+def _pack(passages: Sequence[Passage]) -> bytes:
+    records = [[p.title, p.text, [edge for span in p.spans for edge in span], dict(p.metadata)] for p in passages]
+    return zlib.compress(json.dumps(records, ensure_ascii=False, separators=(",", ":")).encode(), 6)

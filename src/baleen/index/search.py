@@ -1,0 +1,327 @@
+"""Searching an index on the CPU: from probed cells to the focused score, ever fewer passages, ever more precisely.
+
+    1. cell scores      every centroid against every query and fact vector
+    2. gather           the cells nearest to each query vector; each passage in them collects evidence
+    3. prune            the `candidates` with the most evidence, by the focused score over their centroids
+    4. refine           the best `refined` of those, by the focused score over centroids and residual bytes
+    5. score            the best few of those, by the focused score over decoded float32 vectors; the best k are returned
+
+Stages 1 to 4 count in int16 steps, stage 5 in float32, so scores are those of `scoring.py` on the decoded vectors.
+With `exact` every passage goes straight to stage 5.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.errors import ConfigError
+from baleen.index import kernels
+from baleen.index.codec import Codec
+from baleen.index.segment import Segment
+from baleen.index.vector_ir import LANES
+from baleen.vectors import QueryVectors
+
+Array = npt.NDArray[Any]
+Focus = tuple[int | None, int | None]  # how many of the claim's and of the facts' matches count; None: all
+
+CELL_RANGE = 12_000  # steps that the largest cell score may take up: residuals fit above it in an int16
+EXACT_BATCH = 512  # passages that are decoded at once
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How much of the index a search looks at.  The defaults were measured: `docs/benchmarks.md`."""
+
+    probes: int = 8
+    candidates: int = 4096
+    refined: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("probes", "candidates", "refined"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)} should be at least 1")
+
+    def at_least(self, passages: int) -> SearchConfig:
+        """Wide enough for so many passages to come out."""
+        return SearchConfig(self.probes, max(self.candidates, passages), max(self.refined, passages))
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """A query laid out for the kernels: (blocks, padded dim, 64) float32; the facts start at a block of their own."""
+
+    queries: Array
+    lanes: tuple[int, int]
+    keep: tuple[int, int]
+
+    @classmethod
+    def of(cls, vectors: QueryVectors, codec: Codec, focus: Focus) -> Lanes:
+        parts = [codec.map_queries(vectors.query), codec.map_queries(vectors.facts)]
+        lanes = (len(parts[0]), len(parts[1]))
+        blocks = [-(-count // LANES) for count in lanes]
+        queries = kernels.aligned((sum(blocks), codec.width, LANES), np.float32)
+        queries[:] = 0
+        for part, first in zip(parts, (0, blocks[0]), strict=True):
+            for block, start in enumerate(range(0, len(part), LANES), start=first):
+                piece = part[start : start + LANES]
+                queries[block, :, : len(piece)] = piece.T
+        keep = tuple(count if limit is None else min(limit, count) for limit, count in zip(focus, lanes, strict=True))
+        return cls(queries, lanes, (keep[0], keep[1]))
+
+    @property
+    def blocks(self) -> int:
+        return len(self.queries)
+
+    def in_block(self, block: int) -> int:
+        """How many real lanes a block has."""
+        claim_blocks = -(-self.lanes[0] // LANES)
+        lanes, at = (self.lanes[0], block) if block < claim_blocks else (self.lanes[1], block - claim_blocks)
+        return min(LANES, lanes - at * LANES)
+
+    def focused(self, matches: Array) -> Array:
+        """(n, blocks, 64) float32 best matches -> (n,) focused scores, summed in one order whatever the batch."""
+        flat = matches.reshape(len(matches), -1)
+        split = -(-self.lanes[0] // LANES) * LANES
+        claim = _top_sum(flat[:, : self.lanes[0]], self.keep[0])
+        return claim + _top_sum(flat[:, split : split + self.lanes[1]], self.keep[1])
+
+
+def _top_sum(matches: Array, keep: int) -> Array:
+    if keep == 0:
+        return np.zeros(len(matches), np.float32)
+    best = -np.sort(-matches, axis=1)[:, :keep]  # sorted, so that equal matches sum to equal scores
+    total: Array = best.sum(axis=1, dtype=np.float64).astype(np.float32)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows of segments with their scores, not in any order."""
+
+    segments: Array
+    rows: Array
+    scores: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, positions: Array) -> Found:
+        return Found(self.segments[positions], self.rows[positions], self.scores[positions])
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[Array, Array]]) -> Found:
+        """From (rows, scores) of each segment."""
+        numbers = [np.full(len(rows), number, np.int64) for number, (rows, _) in enumerate(parts)]
+        return cls(*(np.concatenate(column) for column in (numbers, *zip(*parts, strict=True))))
+
+
+class Searcher:
+    """Searches segments that share one codec.  Safe to call from several threads."""
+
+    def __init__(self, codec: Codec, segments: Sequence[Segment], threads: int | None = None) -> None:
+        self.codec, self.segments = codec, segments
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="baleen-search") if self.threads > 1 else None
+        self._local = threading.local()
+
+    def find(
+        self,
+        queries: Sequence[QueryVectors],
+        k: int,
+        config: SearchConfig | None,
+        focus: Focus,
+        allowed: list[list[Array]],
+    ) -> list[Found]:
+        """For each query the k best passages allowed to it, at least; without a config, all of them are scored."""
+        return [
+            self._find(Lanes.of(query, self.codec, focus), k, config, rows)
+            for query, rows in zip(queries, allowed, strict=True)
+        ]
+
+    def _find(self, lanes: Lanes, k: int, config: SearchConfig | None, allowed: list[Array]) -> Found:
+        if config is not None:
+            found = self.search(lanes, k, config, allowed)
+            if len(found) >= min(k, sum(int(mask.sum()) for mask in allowed)):
+                return found  # else the probed cells did not hold enough passages
+        return self.score_all(lanes, allowed)
+
+    def search(self, lanes: Lanes, k: int, config: SearchConfig, allowed: Sequence[Array]) -> Found:
+        """The k best allowed passages, at least; a few that scored lower may follow."""
+        entries, lane_offsets, inverse_step = self._tables(lanes)
+        scores, block_best = self._cell_scores(lanes, inverse_step)
+        found = self._gather(lanes, scores, block_best, config, allowed)
+        found = self._prune(lanes, scores, found)
+        found = found.take(kernels.select_largest(found.scores, max(config.refined, k)))
+        if self.codec.bits != 16:
+            found = self._refine(lanes, scores, entries, lane_offsets, found)
+            found = found.take(kernels.select_largest(found.scores, 2 * k + 32))
+        return self.score(lanes, found)
+
+    def score_all(self, lanes: Lanes, allowed: Sequence[Array]) -> Found:
+        """Every allowed passage by its decoded vectors."""
+        rows = [np.flatnonzero(mask) for mask in allowed]
+        return self.score(lanes, Found.join([(part, np.zeros(len(part), np.float32)) for part in rows]))
+
+    def score(self, lanes: Lanes, found: Found) -> Found:
+        """The focused score in float32 over decoded vectors: the same bits for the same passage in any company."""
+        scores = np.empty(len(found), np.float32)
+
+        def run(start: int, stop: int) -> None:
+            for first in range(start, stop, EXACT_BATCH):
+                part = slice(first, min(first + EXACT_BATCH, stop))
+                scores[part] = self._score_part(lanes, found.segments[part], found.rows[part])
+
+        self._share(len(found), run, smallest=8)
+        return Found(found.segments, found.rows, scores)
+
+    def _score_part(self, lanes: Lanes, numbers: Array, rows: Array) -> Array:
+        """Scores of some passages, segment by segment as they come."""
+        spans = [self.segments[n].span(r) for n, r in zip(numbers.tolist(), rows.tolist(), strict=True)]
+        lengths = np.array([span.stop - span.start for span in spans], np.int64)
+        vectors = kernels.aligned((int(lengths.sum()) + 4, self.codec.width), np.float32)
+        vectors[-4:] = 0
+        first = 0
+        for number, span, length in zip(numbers.tolist(), spans, lengths.tolist(), strict=True):
+            decode_into(self.codec, self.segments[number], span, vectors[first : first + length])
+            first += length
+        matches = np.empty((len(rows), lanes.blocks, LANES), np.float32)
+        kernels.score_vectors(vectors, lengths, lanes.queries, matches)
+        return lanes.focused(matches)
+
+    def _tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
+        """Lookup tables of bytes, what they leave out of each lane, and how many steps make 1."""
+        codec, blocks = self.codec, lanes.blocks
+        longest = float(np.sqrt((lanes.queries**2).sum(axis=1).max(initial=0)))
+        least = codec.largest_centroid * longest / CELL_RANGE or 1.0
+        entries = self._scratch("entries", (blocks, codec.subspaces, 256, LANES), np.uint8)
+        lane_offsets = np.zeros((blocks, LANES), np.int16)
+        if not codec.subspaces:
+            return entries, lane_offsets.ravel(), 1 / least
+        floats = self._scratch("floats", (blocks, codec.subspaces, 256, LANES), np.float32)
+        lowest = np.empty((blocks, codec.subspaces, LANES), np.float32)
+        widest = np.zeros(blocks)
+
+        def fill(start: int, stop: int) -> None:
+            for block in range(start, stop):
+                kernels.lookup_floats(codec.codebooks, lanes.queries[block], floats[block])
+                widest[block] = kernels.lookup_range(floats[block], lowest[block])
+
+        self._share(blocks, fill)
+        inverse_step = 1 / max(least, float(widest.max()) / kernels.TABLE_MAX)
+
+        def quantise(start: int, stop: int) -> None:
+            for block in range(start, stop):
+                kernels.lookup_bytes(floats[block], lowest[block], inverse_step, entries[block], lane_offsets[block])
+
+        self._share(blocks, quantise)
+        return entries, lane_offsets.ravel(), inverse_step
+
+    def _cell_scores(self, lanes: Lanes, inverse_step: float) -> tuple[Array, Array]:
+        """(blocks, cells, 64) int16, and (blocks, cells / 64, 64) the best of every 64 cells."""
+        codec = self.codec
+        parts = -(-codec.cells // LANES)
+        scores = self._scratch("scores", (lanes.blocks, codec.cells, LANES), np.int16)
+        best = self._scratch("block_best", (lanes.blocks, parts, LANES), np.int16)
+
+        def run(start: int, stop: int) -> None:
+            for block in range(lanes.blocks):
+                kernels.cell_scores(
+                    codec.float_centroids, lanes.queries[block], lanes.in_block(block), inverse_step,
+                    scores[block], best[block], start, stop,
+                )  # fmt: skip
+
+        self._share(parts, run, smallest=4)
+        return scores, best
+
+    def _gather(
+        self, lanes: Lanes, scores: Array, block_best: Array, config: SearchConfig, allowed: Sequence[Array]
+    ) -> Found:
+        """The passages with the most evidence in the cells that the claim's vectors probe; facts do not probe."""
+        probes = min(config.probes, self.codec.cells)
+        cells = np.empty((lanes.lanes[0], probes), np.int32)
+        self._share(
+            len(cells), lambda start, stop: kernels.probe_cells(scores, block_best, cells, start, stop), smallest=8
+        )
+        parts = []
+        for number, (segment, mask) in enumerate(zip(self.segments, allowed, strict=True)):
+            tally, stamp = self._tally(number, len(segment), len(cells))
+            touched = self._scratch("touched", (len(segment),), np.int64)
+            count = kernels.gather(
+                segment.cells, segment.cell_offsets, segment.postings, scores, cells, mask, tally, stamp, touched
+            )
+            rows = touched[:count].copy()
+            parts.append((rows, tally[rows, 1]))
+        found = Found.join(parts)
+        return found.take(kernels.select_largest(found.scores, config.candidates))
+
+    def _prune(self, lanes: Lanes, scores: Array, found: Found) -> Found:
+        def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
+            kernels.prune(scores, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop)
+
+        return self._by_segment(found, score)
+
+    def _refine(self, lanes: Lanes, scores: Array, entries: Array, lane_offsets: Array, found: Found) -> Found:
+        def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
+            kernels.refine(
+                scores, entries, lane_offsets, segment.codes, segment.residuals, segment.offsets, rows,
+                lanes.lanes, lanes.keep, out, start, stop,
+            )  # fmt: skip
+
+        return self._by_segment(found, score)
+
+    def _by_segment(self, found: Found, score: Callable[[Segment, Array, Array, int, int], None]) -> Found:
+        parts = []
+        for number, segment in enumerate(self.segments):
+            rows = np.sort(found.rows[found.segments == number])
+            out = np.empty(len(rows), np.int32)
+            self._share(len(rows), partial(score, segment, rows, out), smallest=64)
+            parts.append((rows, out))
+        return Found.join(parts)
+
+    def _share(self, count: int, run: Callable[[int, int], None], smallest: int = 1) -> None:
+        """Run over 0:count in as many even pieces as there are threads, none smaller than `smallest`."""
+        pieces = min(self.threads, max(1, count // smallest))
+        if pieces == 1 or self._pool is None:
+            run(0, count)
+            return
+        edges = [count * piece // pieces for piece in range(pieces + 1)]
+        for future in [self._pool.submit(run, *edge) for edge in pairwise(edges)]:
+            future.result()
+
+    def _scratch(self, name: str, shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:
+        """An array of this thread's own that is kept from search to search: fresh memory costs more than its use."""
+        kept = self._local.__dict__
+        size = int(np.prod(shape, dtype=np.int64))
+        if name not in kept or len(kept[name]) < size:
+            kept[name] = kernels.aligned((size,), kind)
+        array: Array = kept[name][:size]
+        return array.reshape(shape)
+
+    def _tally(self, segment: int, length: int, lanes: int) -> tuple[Array, int]:
+        """What `gather` counts in, (length, 2) int32, and a stamp that no earlier search of this thread has reached."""
+        kept = self._local.__dict__.setdefault("tallies", {})
+        tally, stamp = kept.get(segment, (None, 0))
+        if tally is None or stamp + lanes >= 2**31 - 1:
+            tally, stamp = np.zeros((length, 2), np.int32), 0
+        kept[segment] = (tally, stamp + lanes)
+        return tally, stamp
+
+
+def decode_into(codec: Codec, segment: Segment, span: slice, out: Array) -> None:
+    """Vectors of a segment as the codec restores them, in the mapped space."""
+    if segment.vectors is not None:
+        out[:, : codec.dim] = segment.vectors[span]
+        out[:, codec.dim :] = 0
+    else:
+        assert segment.residuals is not None
+        kernels.decode(codec.float_centroids, codec.codebooks, segment.codes[span], segment.residuals[span], out)

@@ -1,0 +1,208 @@
+"""A segment: some passages with their encoded vectors, never changed once written.
+
+offsets         (passages + 1) int64    where each passage's vectors start
+codes           (vectors) uint16        the cell of each vector
+residuals       (vectors, subspaces) uint8, or
+vectors         (vectors, dim) float16  at 16 bits
+cells           (c) uint16              the cells that occur here, ascending
+cell_offsets    (c + 1) int64           where each cell's list starts in
+postings        uint16 or uint32        the passages that have a vector in the cell, ascending
+and the files of `passage_store.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from baleen.errors import CorpusError
+from baleen.index.codec import Codec
+from baleen.index.fitting import Quantizer
+from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, open_array, write_array
+from baleen.index.passage_store import ROLES, Store, StoreWriter
+from baleen.types import Passage
+from baleen.vectors import PassageVectors
+
+Array = npt.NDArray[Any]
+Batch = tuple[list[Passage], PassageVectors]
+
+ENCODE_CHUNK = 131_072  # vectors that are encoded at once
+
+
+class Segment:
+    """An open segment: arrays mapped from disk, and which of its passages are alive."""
+
+    def __init__(self, root: Path, entry: SegmentEntry) -> None:
+        self.entry = entry
+        arrays = {role: open_array(root, file) for role, file in entry.files.items()}
+        self.store = Store({role: arrays[role] for role in ROLES})
+        self.offsets, self.codes = arrays["offsets"], arrays["codes"]
+        self.residuals, self.vectors = arrays.get("residuals"), arrays.get("vectors")
+        self.cells, self.cell_offsets, self.postings = arrays["cells"], arrays["cell_offsets"], arrays["postings"]
+        self.tombstones = open_array(root, entry.tombstones) if entry.tombstones else np.empty(0, np.uint32)
+
+    def __len__(self) -> int:
+        """Passages, deleted ones included."""
+        return self.entry.passages
+
+    @cached_property
+    def alive(self) -> Array:
+        """(passages,) bool: not deleted."""
+        alive = np.ones(len(self), np.bool_)
+        alive[self.tombstones] = False
+        return alive
+
+    def find(self, pid: str) -> int | None:
+        """The row of the living passage with this id."""
+        return next((row for row in self.store.rows(pid) if self.is_alive(row)), None)
+
+    def is_alive(self, row: int) -> bool:
+        at = int(np.searchsorted(self.tombstones, row))
+        return at == len(self.tombstones) or self.tombstones[at] != row
+
+    def span(self, row: int) -> slice:
+        return slice(int(self.offsets[row]), int(self.offsets[row + 1]))
+
+
+class SegmentWriter:
+    """Takes passages with their float vectors, spools the vectors to disk, then encodes them all with one codec."""
+
+    def __init__(self, root: Path, name: str, dim: int) -> None:
+        self.root, self.name, self.dim = root, name, dim
+        self._store = StoreWriter(root, name)
+        self._spool = ArrayWriter(root, f"{name}/vectors.bin", np.float16, (dim,))
+        self._lengths: list[Array] = []
+
+    @property
+    def vectors(self) -> int:
+        return self._spool.rows
+
+    @property
+    def passages(self) -> int:
+        return sum(map(len, self._lengths))
+
+    def append(self, passages: list[Passage], vectors: PassageVectors) -> None:
+        bare = np.nonzero(vectors.lengths == 0)[0]
+        if len(bare):
+            raise CorpusError(f"passage '{passages[bare[0]].pid}' has no vectors: nothing in it can be searched for")
+        self._store.append(passages)
+        self._spool.append(vectors.vectors.astype(np.float16))
+        self._lengths.append(vectors.lengths.astype(np.int64))
+
+    def spooled(self) -> Array:
+        """Everything appended so far, mapped: (vectors, dim) float16."""
+        self._spool._file.flush()
+        return open_array(self.root, self._spool.entry)
+
+    def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
+        """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
+        with self._spool:
+            pass
+        spool = open_array(self.root, self._spool.entry)
+        chunks = (spool[start : start + ENCODE_CHUNK] for start in range(0, len(spool), ENCODE_CHUNK))
+        files = self._write_codes((quantizer.encode(chunk) for chunk in chunks), quantizer.codec, advance)
+        if quantizer.codec.bits == 16:
+            files["vectors"] = self._spool.entry
+        else:
+            (self.root / self._spool.path).unlink()
+        offsets = np.concatenate([[0], *self._lengths]).cumsum()
+        return seal(self.root, self.name, offsets, files | self._store.finish())
+
+    def _write_codes(
+        self, encoded: Iterable[tuple[Array, Array]], codec: Codec, advance: Callable[[int], None]
+    ) -> dict[str, ArrayFile]:
+        with (
+            ArrayWriter(self.root, f"{self.name}/codes.bin", np.uint16) as codes,
+            ArrayWriter(self.root, f"{self.name}/residuals.bin", np.uint8, (codec.subspaces,)) as residuals,
+        ):
+            for cells, left in encoded:
+                codes.append(cells)
+                residuals.append(left)
+                advance(len(cells))
+        return {"codes": codes.entry, "residuals": residuals.entry}
+
+
+def merge(root: Path, name: str, segments: list[Segment]) -> SegmentEntry:
+    """Copy the living passages of `segments` into one new segment; encoded vectors are copied, not encoded again."""
+    store, lengths = StoreWriter(root, name), [np.zeros(1, np.int64)]
+    roles = {
+        role: array for role in ("codes", "residuals", "vectors") if (array := getattr(segments[0], role)) is not None
+    }
+    writers = {
+        role: ArrayWriter(root, f"{name}/{role}.bin", array.dtype, array.shape[1:]) for role, array in roles.items()
+    }
+    for segment in segments:
+        for first, last in _runs(segment.alive):
+            store.append([segment.store.passage(row) for row in range(first, last)])
+            lengths.append(np.diff(segment.offsets[first : last + 1]))
+            rows = slice(int(segment.offsets[first]), int(segment.offsets[last]))
+            for role, writer in writers.items():
+                writer.append(getattr(segment, role)[rows])
+    for writer in writers.values():
+        with writer:
+            pass
+    files = {role: writer.entry for role, writer in writers.items()}
+    return seal(root, name, np.concatenate(lengths).cumsum(), files | store.finish())
+
+
+def seal(root: Path, name: str, offsets: Array, files: dict[str, ArrayFile]) -> SegmentEntry:
+    """Add the offsets and the inverted file to a segment whose vectors and passages are written."""
+    passages = len(offsets) - 1
+    codes = open_array(root, files["codes"])
+    cells, cell_offsets, postings = invert(codes, offsets)
+    arrays = {
+        "offsets": offsets.astype(np.int64),
+        "cells": cells,
+        "cell_offsets": cell_offsets,
+        "postings": postings.astype(np.uint16 if passages <= 2**16 else np.uint32),
+    }
+    files = files | {role: write_array(root, f"{name}/{role}.bin", array) for role, array in arrays.items()}
+    return SegmentEntry(name, passages, len(codes), files)
+
+
+def invert(codes: Array, offsets: Array) -> tuple[Array, Array, Array]:
+    """From each vector's cell to each cell's passages: cells (c,), cell_offsets (c + 1,), postings."""
+    counts = np.zeros(2**16, np.int64)
+    _count_postings(codes, offsets, counts)
+    cells = np.nonzero(counts)[0].astype(np.uint16)
+    cell_offsets = np.concatenate([[0], counts[cells]]).cumsum()
+    starts = np.zeros(2**16, np.int64)
+    starts[cells] = cell_offsets[:-1]
+    postings = np.empty(int(cell_offsets[-1]), np.uint32)
+    _fill_postings(codes, offsets, starts, postings)
+    return cells, cell_offsets, postings
+
+
+@njit(nogil=True, cache=True)
+def _count_postings(codes: Array, offsets: Array, counts: Array) -> None:
+    last = np.full(len(counts), -1, np.int64)
+    for passage in range(len(offsets) - 1):
+        for i in range(offsets[passage], offsets[passage + 1]):
+            if last[codes[i]] != passage:
+                last[codes[i]] = passage
+                counts[codes[i]] += 1
+
+
+@njit(nogil=True, cache=True)
+def _fill_postings(codes: Array, offsets: Array, starts: Array, postings: Array) -> None:
+    last = np.full(len(starts), -1, np.int64)
+    for passage in range(len(offsets) - 1):
+        for i in range(offsets[passage], offsets[passage + 1]):
+            if last[codes[i]] != passage:
+                last[codes[i]] = passage
+                postings[starts[codes[i]]] = passage
+                starts[codes[i]] += 1
+
+
+def _runs(alive: Array) -> Iterator[tuple[int, int]]:
+    """Maximal runs of living rows, cut to pieces that fit in memory."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], alive.astype(np.int8), [0]])))
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        for start in range(first, last, 4096):
+            yield start, min(start + 4096, last)

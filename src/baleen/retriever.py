@@ -1,0 +1,49 @@
+"""Query -> Ranking: an encoder and an index that it made, put together.
+
+retriever = Retriever.load("model folder or name", "wiki.index")
+ranking = retriever.search("Which mission used the Berkut spacesuit?", k=10)
+retriever.passage(ranking[0].pid).sentences
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from baleen.encoder import Encoder
+from baleen.errors import QueryError
+from baleen.index import Index
+from baleen.types import Passage, Query, Ranking
+
+
+class Retriever:
+    """Refuses an index that another encoder made; takes the focus of its own encoder."""
+
+    def __init__(self, encoder: Encoder, index: Index) -> None:
+        index.check_encoder(encoder.fingerprint)
+        self.encoder, self.index = encoder, index
+
+    @classmethod
+    def load(
+        cls, model: str | Path, index: str | Path, *, device: str | None = None, threads: int | None = None
+    ) -> Self:
+        """Open an index and the encoder that made it; `device` is where both compute."""
+        encoder = Encoder.load(model, device=device)
+        return cls(encoder, Index.open(index, device=encoder.device.type, threads=threads))
+
+    def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
+        """The k best passages for a query and its facts; `options` are those of `Index.search`."""
+        return self.search_many([query], k, exclude=[exclude], **options)[0]
+
+    def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
+        """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
+        asked = [Query(query) if isinstance(query, str) else query for query in queries]
+        for query in asked:
+            if not query.text.strip():
+                raise QueryError("the query is empty; give it a question or a claim")
+        focus = options.pop("focus", None) or self.encoder.focus
+        return self.index.search_many(self.encoder.encode_queries(asked), k, focus=focus, **options)
+
+    def passage(self, pid: str) -> Passage:
+        return self.index.passage(pid)

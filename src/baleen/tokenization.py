@@ -1,0 +1,214 @@
+"""What goes into FLIPR: claims, facts and passages as token ids, laid out in batches.
+
+    query       [CLS] [unused0] claim [SEP] [MASK] ... [MASK]   then   fact [SEP] fact [SEP]   in one sequence
+    passage     [CLS] [unused1] title | text [SEP]
+
+Text is always text: a claim that spells out "[MASK]" is not given the token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from baleen.errors import CheckpointError, ConfigError
+from baleen.markup import fact_text, passage_text
+from baleen.types import Passage, Query
+
+_WORD_STARTS = "Ġ▁"  # how byte-level and sentencepiece vocabularies write a leading space
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """How text becomes vectors, and how many of them count.
+
+    Lengths are in tokens, special ones included.  `mask_padding` fills a query up to `query_length` with mask tokens,
+    whose vectors take part in the score; `attend_to_masks` lets the other tokens see them.  `drop_punctuation` leaves
+    a passage's punctuation out.  `query_focus` and `facts_focus` are how many vectors the score sums over (None: all).
+    """
+
+    dim: int = 128
+    query_length: int = 64
+    facts_length: int = 448
+    passage_length: int = 256
+    query_marker: str = "[unused0]"
+    passage_marker: str = "[unused1]"
+    mask_padding: bool = True
+    attend_to_masks: bool = False
+    drop_punctuation: bool = True
+    query_focus: int | None = 32
+    facts_focus: int | None = 8
+
+    def __post_init__(self) -> None:
+        least = {
+            "dim": 1,
+            "query_length": 4,
+            "facts_length": 0,
+            "passage_length": 4,
+            "query_focus": 1,
+            "facts_focus": 1,
+        }
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise ConfigError(f"{name} = {value}, which should be at least {minimum}")
+        if not self.query_marker or not self.passage_marker:
+            raise ConfigError("query_marker and passage_marker should name a token each")
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The tokenizer's own tokens by role."""
+
+    cls: str
+    sep: str
+    pad: str
+    mask: str | None = None
+
+
+@dataclass(frozen=True)
+class QueryIds:
+    """One query: `claim` padded as the model reads it, how many of its tokens are `real`, and its `facts`."""
+
+    claim: list[int]
+    real: int
+    facts: list[int]
+
+    def __len__(self) -> int:
+        return len(self.claim) + len(self.facts)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBatch:
+    """Queries side by side: B of them, T tokens wide.
+
+    `ids` (B, T) int64, `attention` (B, T) bool says what may be attended to.  Row i holds its claim in the first
+    `claim_lengths[i]` columns and its facts in the next `facts_lengths[i]`; the widths are the largest of each.
+    """
+
+    ids: Tensor
+    attention: Tensor
+    claim_lengths: Tensor
+    facts_lengths: Tensor
+    claim_width: int
+    facts_width: int
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **_moved(self, device))
+
+
+@dataclass(frozen=True, eq=False)
+class PassageBatch:
+    """Passages side by side: `ids` (B, T) int64, `attention` (B, T) bool, `keep` (B, T) bool for vectors that stay."""
+
+    ids: Tensor
+    attention: Tensor
+    keep: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **_moved(self, device))
+
+
+def _moved(batch: QueryBatch | PassageBatch, device: torch.device) -> dict[str, Any]:
+    values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
+    return {name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)}
+
+
+class InputMaker:
+    """Turns queries and passages into ids, and ids into batches, by one tokenizer and one configuration."""
+
+    def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: EncoderConfig) -> None:
+        if config.mask_padding and tokens.mask is None:
+            raise ConfigError("the tokenizer has no mask token to pad queries with: set mask_padding to false")
+        self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
+        self.tokenizer = plain_tokenizer(tokenizer_json)
+        self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
+        self._mask = self._id(tokens.mask) if tokens.mask is not None else self._pad
+        self._query_marker, self._passage_marker = self._id(config.query_marker), self._id(config.passage_marker)
+        self._dropped = _punctuation(self.tokenizer) & config.drop_punctuation
+
+    def _id(self, token: str) -> int:
+        number = self.tokenizer.token_to_id(token)
+        if number is None:
+            raise ConfigError(f"the tokenizer has no token {token!r}")
+        return int(number)
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Bare ids, without special tokens and without a limit."""
+        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def query_ids(self, queries: Sequence[Query]) -> list[QueryIds]:
+        claims = self.tokenize([query.text for query in queries])
+        facts = iter(self.tokenize([fact_text(fact) for query in queries for fact in query.facts]))
+        rows = []
+        for query, claim in zip(queries, claims, strict=True):
+            wrapped = self._wrap(self._query_marker, claim, self.config.query_length)
+            masks = self.config.query_length - len(wrapped) if self.config.mask_padding else 0
+            joined = self._join([next(facts) for _ in query.facts])
+            rows.append(QueryIds(wrapped + [self._mask] * masks, len(wrapped), joined))
+        return rows
+
+    def passage_ids(self, passages: Iterable[Passage]) -> list[list[int]]:
+        texts = [passage_text(passage.title, passage.text) for passage in passages]
+        return [self._wrap(self._passage_marker, ids, self.config.passage_length) for ids in self.tokenize(texts)]
+
+    def _wrap(self, marker: int, ids: list[int], limit: int) -> list[int]:
+        return [self._cls, marker, *ids[: limit - 3], self._sep]
+
+    def _join(self, facts: list[list[int]]) -> list[int]:
+        """Each fact with a separator behind it, cut to the limit with a separator still at the end."""
+        joined = [number for fact in facts for number in (*fact, self._sep)]
+        if len(joined) <= self.config.facts_length:
+            return joined
+        return [*joined[: self.config.facts_length - 1], self._sep] if self.config.facts_length else []
+
+    def query_batch(self, rows: Sequence[QueryIds]) -> QueryBatch:
+        seen = self.config.attend_to_masks
+        attention = [[True] * r.real + [seen] * (len(r.claim) - r.real) + [True] * len(r.facts) for r in rows]
+        return QueryBatch(
+            ids=_padded([row.claim + row.facts for row in rows], self._pad),
+            attention=_padded(attention, False),
+            claim_lengths=torch.tensor([len(row.claim) for row in rows]),
+            facts_lengths=torch.tensor([len(row.facts) for row in rows]),
+            claim_width=max(len(row.claim) for row in rows),
+            facts_width=max(len(row.facts) for row in rows),
+        )
+
+    def passage_batch(self, rows: Sequence[list[int]]) -> PassageBatch:
+        ids = _padded(rows, self._pad)
+        attention = _padded([[True] * len(row) for row in rows], False)
+        return PassageBatch(ids, attention, attention & ~self._dropped[ids])
+
+
+def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
+    """A tokenizer that only splits text: it neither cuts nor pads, and takes no text for a special token."""
+    try:
+        tokenizer = Tokenizer.from_str(tokenizer_json)
+    except Exception as error:  # the tokenizers library raises nothing narrower
+        raise CheckpointError(f"tokenizer.json does not describe a tokenizer: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Rows of unequal length as one (B, T) tensor of the rows' type, filled up with `value`."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+def _punctuation(tokenizer: Tokenizer) -> Tensor:
+    """(vocabulary,) bool: which tokens are one punctuation character, whether or not a space goes before it."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    mask = torch.zeros(max(vocabulary.values()) + 1, dtype=torch.bool)
+    marks = {start + mark for start in ("", *_WORD_STARTS) for mark in string.punctuation}
+    mask[[number for token, number in vocabulary.items() if token in marks]] = True
+    return mask

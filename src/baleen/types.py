@@ -1,0 +1,188 @@
+"""The records that stages hand to each other.
+
+    Passage                 one unit of a corpus: a title, a text, and where its sentences stand in that text
+    Fact                    one sentence that a hop kept, with where it came from
+    Query                   what is asked, with the facts gathered so far
+    Hit, Ranking            what a search returns
+    Hop, Trace              what one hop did, and what a whole run did
+    Verdict, Answer         how a run ends
+
+All are frozen, hold nothing but plain values, and go to JSON and back without loss (`to_json`, `from_json`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+Metadata = Mapping[str, Any]
+Span = tuple[int, int]
+
+
+class Record:
+    """Mixin of every record: JSON out and in, by the types of the fields."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists and scalars: what `json.dumps` takes."""
+        return {name: _plain(getattr(self, name)) for name in _hints(type(self))}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The record that `to_json` described; keys that are missing take their defaults."""
+        hints = _hints(cls)
+        return cls(**{name: _revive(hints[name], value) for name, value in data.items()})
+
+
+_FIELDS: dict[Any, dict[str, Any]] = {}
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """The fields of a record and their types, looked up once for each kind of record."""
+    if kind not in _FIELDS:
+        hints = typing.get_type_hints(kind)
+        _FIELDS[kind] = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return _FIELDS[kind]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _revive(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [kind for kind in arguments if isinstance(kind, type) and issubclass(kind, Record)]
+        if not kinds or not isinstance(value, Mapping):
+            return value
+        return next(kind for kind in kinds if _hints(kind).keys() >= value.keys()).from_json(value)
+    if origin is tuple:
+        inner = arguments[0] if arguments[-1:] == (...,) else None
+        return tuple(_revive(inner, item) if inner else item for item in value)
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return hint.from_json(value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Passage(Record):
+    """A titled text and its sentences.
+
+    `spans[sid]` is where sentence `sid` stands in `text` as (start, end); an empty sentence is an empty span, so that
+    sentence ids given by a dataset keep holding.
+    """
+
+    pid: str
+    title: str
+    text: str
+    spans: tuple[Span, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(self.text[start:end] for start, end in self.spans)
+
+    @classmethod
+    def from_sentences(cls, pid: str, title: str, sentences: Sequence[str], metadata: Metadata | None = None) -> Self:
+        """Join sentences into a text, one space between two of them unless one is there already."""
+        text, spans = "", []
+        for sentence in sentences:
+            if text and sentence and not text[-1].isspace() and not sentence[0].isspace():
+                text += " "
+            start = len(text) + len(sentence) - len(sentence.lstrip())
+            text += sentence
+            spans.append((start, max(start, len(text.rstrip()))) if sentence.strip() else (len(text), len(text)))
+        return cls(pid, title, text, tuple(spans), metadata or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(Record):
+    """Sentence `sid` of passage `pid`, kept at hop `hop` with `score`."""
+
+    pid: str
+    sid: int
+    title: str
+    text: str
+    score: float = 0.0
+    hop: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Record):
+    """A claim or question, and the facts that earlier hops found for it."""
+
+    text: str
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Record):
+    pid: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Record):
+    """Hits, best first; equal scores stand in order of their pids."""
+
+    hits: tuple[Hit, ...] = ()
+
+    @property
+    def pids(self) -> tuple[str, ...]:
+        return tuple(hit.pid for hit in self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __getitem__(self, rank: int) -> Hit:
+        return self.hits[rank]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Record):
+    """How likely `label` is, given the facts."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Record):
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hop(Record):
+    """One turn of the loop: the query that went in, what was retrieved, what was kept, the seconds of each stage."""
+
+    query: Query
+    ranking: Ranking
+    facts: tuple[Fact, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace(Record):
+    """A whole run: its query, its hops, the facts that stand at the end, and what they led to."""
+
+    query: Query
+    hops: tuple[Hop, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    outcome: Verdict | Answer | None = None

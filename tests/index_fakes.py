@@ -1,0 +1,114 @@
+"""An encoder without weights, and what an index should answer according to the definition of the focused score.
+
+The vector of a word is drawn from its letters, so the same word has the same vector in any passage, query or process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.types import Hit, Passage, Ranking
+from baleen.vectors import PassageVectors, QueryVectors
+
+if TYPE_CHECKING:
+    from baleen.index import Index
+
+Array = npt.NDArray[Any]
+Focus = tuple[int | None, int | None]
+
+
+@cache
+def direction(name: str, dim: int) -> Array:
+    """A unit vector of this name's own."""
+    seed = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+    vector = np.random.default_rng(seed).standard_normal(dim)
+    return vector / np.linalg.norm(vector)
+
+
+def word_vector(word: str, dim: int) -> Array:
+    """Words that share what stands before their hyphen are near each other: (dim,) of unit length."""
+    vector = direction(word.partition("-")[0], dim) + 0.6 * direction(word, dim)
+    return vector / np.linalg.norm(vector)
+
+
+@dataclass(frozen=True)
+class WordEncoder:
+    """One vector to each word of a text; titles are not encoded.  Two encoders differ by their `name`."""
+
+    dim: int = 16
+    name: str = "words"
+    focus: Focus = (32, 8)
+    batch: int = 5
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.name} {self.dim}".encode()).hexdigest()
+
+    def encode_passages(self, passages: Iterable[Passage]) -> Iterator[tuple[list[Passage], PassageVectors]]:
+        waiting = iter(passages)
+        while batch := list(islice(waiting, self.batch)):
+            yield batch, PassageVectors.of([self.vectors(passage.text).astype(np.float16) for passage in batch])
+
+    def encode_query(self, text: str, facts: str = "") -> QueryVectors:
+        return QueryVectors(self.vectors(text), self.vectors(facts))
+
+    def vectors(self, text: str) -> Array:
+        """(words, dim) float32."""
+        rows = [word_vector(word, self.dim) for word in text.split()]
+        return np.array(rows, np.float32).reshape(-1, self.dim)
+
+
+def passages_of(texts: Mapping[str, str]) -> list[Passage]:
+    return [Passage.from_sentences(pid, f"Title of {pid}", [text]) for pid, text in texts.items()]
+
+
+def random_text(chance: random.Random, words: int, stems: int = 40) -> str:
+    """Words that hardly any other text has, on few enough stems for them to have neighbours."""
+    return " ".join(f"stem{chance.randrange(stems)}-{chance.randrange(10**6)}" for _ in range(words))
+
+
+def random_texts(count: int, *, seed: int = 0, longest: int = 12) -> dict[str, str]:
+    chance = random.Random(seed)
+    return {f"p{number}": random_text(chance, chance.randint(1, longest)) for number in range(count)}
+
+
+def slow_score(vectors: QueryVectors, passage: Array, focus: Focus) -> float:
+    """The focused score of one passage (length, dim), by `scoring.focused_score` in double precision."""
+    import torch
+
+    from baleen.scoring import focused_score
+
+    claim, facts, tokens = (
+        torch.from_numpy(np.asarray(part, np.float64))[None] for part in (vectors.query, vectors.facts, passage)
+    )
+    return float(focused_score(claim, None, facts, None, tokens, None, query_focus=focus[0], facts_focus=focus[1]))
+
+
+def slow_scores(
+    index: Index, vectors: QueryVectors, pids: Iterable[str], focus: Focus | None = None
+) -> dict[str, float]:
+    """The score of each of these passages by its vectors as the index restores them."""
+    return {pid: slow_score(vectors, index.vectors(pid), focus or index.focus) for pid in pids}
+
+
+def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int) -> None:
+    """That `ranking` is the k best of `scores`, whatever float32 makes of passages that all but tie."""
+    best = sorted(scores.values(), reverse=True)[:k]
+    assert len(ranking) == len(best)
+    assert len(set(ranking.pids)) == len(ranking), "each passage once"
+    np.testing.assert_allclose([hit.score for hit in ranking], best, atol=1e-4)
+    np.testing.assert_allclose([hit.score for hit in ranking], [scores[pid] for pid in ranking.pids], atol=1e-4)
+    assert in_order(ranking.hits)
+
+
+def in_order(hits: Sequence[Hit]) -> bool:
+    return list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.pid))

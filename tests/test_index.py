@@ -1,0 +1,478 @@
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores
+
+from baleen.errors import (
+    CorpusError,
+    EncoderMismatchError,
+    IndexCorruptError,
+    IndexExistsError,
+    IndexFormatError,
+    IndexLockedError,
+    IndexNotFoundError,
+    QueryError,
+)
+from baleen.index import Index, SearchConfig, layout
+from baleen.types import Passage
+
+ENCODER = WordEncoder()
+STAGED = SearchConfig(probes=10_000, candidates=10_000, refined=1)  # every cell, but stage by stage
+TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak wind", "fire": "ember"}
+
+Folder = Callable[[], Path]
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of TEXTS that is only ever copied."""
+    root = tmp_path_factory.mktemp("original") / "index"
+    Index.build(root, passages_of(TEXTS), ENCODER)
+    return root
+
+
+@pytest.fixture
+def root(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "index"))
+
+
+def files_under(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+
+
+def named_files(root: Path) -> set[str]:
+    """What an index consists of, and the lock."""
+    return {entry.path for entry in layout.read_manifest(root).files()} | {"manifest.json", "lock"}
+
+
+def assert_holds(index: Index, texts: dict[str, str], chance: random.Random | None = None) -> None:
+    """That `index` is an index of these texts, in every way that it can be asked."""
+    assert len(index) == len(texts)
+    assert sorted(index.pids()) == sorted(texts)
+    for pid, text in texts.items():
+        assert pid in index
+        assert index.passage(pid) == passages_of({pid: text})[0]
+        vectors = index.vectors(pid)
+        assert vectors.shape == (len(text.split()), ENCODER.dim)
+        if index.manifest.bits == 16:
+            np.testing.assert_array_equal(vectors, ENCODER.vectors(text).astype(np.float16))
+    chance = chance or random.Random(0)
+    asked = texts[chance.choice(sorted(texts))] + " " + random_text(chance, 3)
+    query = ENCODER.encode_query(asked, random_text(chance, 2))
+    scores = slow_scores(index, query, texts)
+    for config in (None, STAGED):
+        assert_ranks(index.search(query, 5, config=config), scores, 5)
+
+
+def failing(passages: list[Passage]) -> Iterator[Passage]:
+    yield from passages
+    raise OSError("the disk with the corpus is gone")
+
+
+# Building
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 16])
+def test_what_is_built_can_be_opened_and_asked(tmp_path: Path, bits: int) -> None:
+    texts = random_texts(40)
+    built = Index.build(tmp_path / "index", passages_of(texts), ENCODER, bits=bits)
+    assert_holds(built, texts)
+    opened = Index.open(str(tmp_path / "index"))
+    assert_holds(opened, texts)
+    assert list(opened.pids()) == list(texts), "in the order in which they came"
+    assert opened.verify() == built.verify() > 0
+    assert files_under(tmp_path / "index") == named_files(tmp_path / "index")
+
+
+def test_one_passage_is_an_index(tmp_path: Path) -> None:
+    for bits in (2, 16):
+        index = Index.build(tmp_path / f"{bits}", passages_of({"only": "one"}), ENCODER, bits=bits)
+        assert_holds(index, {"only": "one"})
+        assert index.search(ENCODER.encode_query("one")).pids == ("only",)
+
+
+def test_no_passages_are_no_index(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no passages"):
+        Index.build(tmp_path / "index", [], ENCODER)
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_passage_without_vectors_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="'blank' has no vectors"):
+        Index.build(tmp_path / "index", passages_of({"full": "whale", "blank": ""}), ENCODER)
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_id_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="'sea' is given to more than one"):
+        Index.build(tmp_path / "index", [*passages_of(TEXTS), *passages_of({"sea": "again"})], ENCODER)
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_index_is_not_replaced_unless_asked(root: Path) -> None:
+    with pytest.raises(IndexExistsError, match="overwrite"):
+        Index.build(root, passages_of({"new": "text"}), ENCODER)
+    assert_holds(Index.open(root), TEXTS)
+    Index.build(root, passages_of({"new": "text"}), ENCODER, overwrite=True)
+    assert_holds(Index.open(root), {"new": "text"})
+    assert files_under(root) == named_files(root), "nothing of the old one is left"
+
+
+def test_an_index_is_built_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert_holds(Index.build(tmp_path, passages_of(TEXTS), ENCODER), TEXTS)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_failed_build_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        Index.build(tmp_path / "deep" / "index", failing(passages_of(TEXTS)), ENCODER)
+    assert not (tmp_path / "deep" / "index").exists()
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OSError, match="gone"):
+        Index.build(tmp_path / "there", failing(passages_of(TEXTS)), ENCODER)
+    assert files_under(tmp_path / "there") <= {"lock"}
+
+
+def test_a_failed_overwrite_leaves_the_old_index(root: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        Index.build(root, failing(passages_of({"new": "text"})), ENCODER, overwrite=True)
+    assert_holds(Index.open(root), TEXTS)
+    assert files_under(root) == named_files(root)
+
+
+def test_the_old_index_answers_while_it_is_overwritten(root: Path) -> None:
+    def watching() -> Iterator[Passage]:
+        yield from passages_of({"new": "text"})
+        assert_holds(Index.open(root), TEXTS)
+
+    old = Index.open(root)
+    Index.build(root, watching(), ENCODER, overwrite=True)
+    assert_holds(old, TEXTS)
+    assert_holds(Index.open(root), {"new": "text"})
+
+
+def test_the_same_seed_builds_the_same_bytes(tmp_path: Path) -> None:
+    manifests = [
+        Index.build(tmp_path / name, passages_of(random_texts(30)), ENCODER, seed=seed).manifest
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    assert manifests[0] == manifests[1] != manifests[2]
+
+
+def test_cells_may_be_asked_for(tmp_path: Path) -> None:
+    index = Index.build(tmp_path / "index", passages_of(TEXTS), ENCODER, cells=3)
+    assert index.info()["cells"] == 3
+    assert_holds(index, TEXTS)
+
+
+# Changing
+
+
+def test_added_passages_are_found(root: Path) -> None:
+    index = Index.open(root)
+    assert index.add(passages_of({"ice": "frost bear"}), ENCODER) == 1
+    assert_holds(index, TEXTS | {"ice": "frost bear"})
+    assert index.search(ENCODER.encode_query("frost bear"), 1).pids == ("ice",)
+    assert_holds(Index.open(root), TEXTS | {"ice": "frost bear"})
+
+
+def test_a_passage_of_the_same_id_takes_the_place_of_the_old(root: Path) -> None:
+    index = Index.open(root)
+    index.add(passages_of({"sea": "frost bear", "ice": "polar"}), ENCODER)
+    assert_holds(index, TEXTS | {"sea": "frost bear", "ice": "polar"})
+    index.add(passages_of({"sea": "whale again"}), ENCODER)
+    assert_holds(Index.open(root), TEXTS | {"sea": "whale again", "ice": "polar"})
+
+
+def test_adding_nothing_changes_nothing(root: Path) -> None:
+    index = Index.open(root)
+    generation = index.manifest.generation
+    assert index.add([], ENCODER) == 0
+    assert index.manifest.generation == generation
+    assert files_under(root) == named_files(root)
+
+
+@pytest.mark.parametrize("passages", [{"ice": ""}, {"ice": "frost", "blank": " "}])
+def test_a_passage_without_vectors_is_not_added(root: Path, passages: dict[str, str]) -> None:
+    index = Index.open(root)
+    with pytest.raises(CorpusError, match="has no vectors"):
+        index.add(passages_of(passages), ENCODER)
+    assert_holds(index, TEXTS)
+    assert files_under(root) == named_files(root)
+
+
+def test_a_failed_addition_changes_nothing(root: Path) -> None:
+    index = Index.open(root)
+    with pytest.raises(OSError, match="gone"):
+        index.add(failing(passages_of({"ice": "frost"})), ENCODER)
+    assert_holds(index, TEXTS)
+    assert_holds(Index.open(root), TEXTS)
+    assert files_under(root) == named_files(root)
+
+
+def test_an_id_added_twice_at_once_is_refused(root: Path) -> None:
+    index = Index.open(root)
+    with pytest.raises(CorpusError, match="'ice' is given to more than one"):
+        index.add([*passages_of({"ice": "frost"}), *passages_of({"ice": "bear"})], ENCODER)
+    assert_holds(index, TEXTS)
+
+
+def test_deleted_passages_are_never_returned(root: Path) -> None:
+    index = Index.open(root)
+    assert index.delete(["sea", "fire", "sea"]) == 2
+    left = {pid: TEXTS[pid] for pid in ("air", "land")}
+    for each in (index, Index.open(root)):
+        assert_holds(each, left)
+        assert "sea" not in each
+        for exact in (True, False):
+            hits = each.search(ENCODER.encode_query(TEXTS["sea"]), 10, exact=exact, config=STAGED)
+            assert set(hits.pids) == set(left)
+        with pytest.raises(QueryError, match="no passage has the id 'sea'"):
+            each.passage("sea")
+        with pytest.raises(QueryError, match="no passage has the id 'sea'"):
+            each.vectors("sea")
+
+
+def test_an_id_that_is_not_there_stops_the_deletion_unless_allowed(root: Path) -> None:
+    index = Index.open(root)
+    with pytest.raises(QueryError, match=r"'nothing' \(1 such\); nothing was deleted"):
+        index.delete(["sea", "nothing"])
+    assert_holds(index, TEXTS)
+    assert index.delete(["sea", "nothing"], missing_ok=True) == 1
+    assert "sea" not in index
+    generation = index.manifest.generation
+    assert index.delete(["nothing"], missing_ok=True) == 0
+    assert index.manifest.generation == generation
+
+
+def test_a_deleted_id_can_be_added_again(root: Path) -> None:
+    index = Index.open(root)
+    index.delete(["sea"])
+    index.add(passages_of({"sea": "frost bear"}), ENCODER)
+    assert_holds(index, TEXTS | {"sea": "frost bear"})
+    index.compact()
+    assert_holds(index, TEXTS | {"sea": "frost bear"})
+
+
+@pytest.mark.parametrize("bits", [2, 16])
+def test_compacting_keeps_ids_and_vectors_and_gives_bytes_back(tmp_path: Path, bits: int) -> None:
+    texts = random_texts(60)
+    index = Index.build(tmp_path / "index", passages_of(texts), ENCODER, bits=bits)
+    index.add(passages_of(more := {f"more {n}": text for n, text in enumerate(random_texts(20, seed=5).values())}), ENCODER)
+    gone = list(texts)[::2]
+    index.delete(gone)
+    left = {pid: text for pid, text in (texts | more).items() if pid not in gone}
+    vectors = {pid: index.vectors(pid) for pid in left}
+    before = index.bytes
+    given_back = index.compact()
+    assert given_back == before - index.bytes > 0
+    assert index.info()["segments"] == 1
+    assert index.info()["deleted"] == 0
+    for each in (index, Index.open(tmp_path / "index")):
+        assert_holds(each, left)
+        assert list(each.pids()) == list(left), "in the same order"
+        for pid in left:
+            np.testing.assert_array_equal(each.vectors(pid), vectors[pid])
+    assert files_under(index.root) == named_files(index.root)
+    assert index.bytes == sum((index.root / name).stat().st_size for name in named_files(index.root) - {"lock"})
+
+
+def test_compacting_what_is_compact_does_nothing(root: Path) -> None:
+    index = Index.open(root)
+    generation = index.manifest.generation
+    assert index.compact() == 0
+    assert index.manifest.generation == generation
+
+
+@pytest.fixture
+def emptied(root: Path) -> Index:
+    index = Index.open(root)
+    index.delete(TEXTS)
+    return index
+
+
+def test_every_passage_may_be_deleted(emptied: Index) -> None:
+    for index in (emptied, Index.open(emptied.root)):
+        assert len(index) == 0
+        assert list(index.pids()) == []
+        assert "sea" not in index
+        assert index.info()["passages"] == 0
+        index.verify()
+
+
+def test_an_emptied_index_takes_passages_again(emptied: Index) -> None:
+    emptied.add(passages_of(TEXTS), ENCODER)
+    assert_holds(emptied, TEXTS)
+
+
+def test_an_emptied_index_finds_nothing(emptied: Index) -> None:
+    for exact in (True, False):
+        assert len(emptied.search(ENCODER.encode_query("whale"), exact=exact)) == 0
+
+
+def test_an_emptied_index_can_be_compacted(emptied: Index) -> None:
+    emptied.compact()
+    assert len(Index.open(emptied.root)) == 0
+
+
+@pytest.mark.parametrize(("bits", "seed"), [(2, 0), (16, 1), (1, 2), (4, 3)])
+def test_any_sequence_of_changes_leaves_what_a_dict_would_hold(tmp_path: Path, bits: int, seed: int) -> None:
+    chance = random.Random(seed)
+    model = random_texts(12, seed=seed)
+    index = Index.build(tmp_path / "index", passages_of(model), ENCODER, bits=bits, seed=seed)
+    for _ in range(14):
+        match chance.choice(["add", "add", "delete", "compact", "open"]):
+            case "add":
+                new = {f"p{chance.randrange(25)}": random_text(chance, chance.randint(1, 9)) for _ in range(4)}
+                assert index.add(passages_of(new), ENCODER) == len(new)
+                model |= new
+            case "delete":
+                gone = chance.sample(sorted(model), min(3, len(model) - 1))
+                assert index.delete(gone) == len(gone)
+                model = {pid: text for pid, text in model.items() if pid not in gone}
+            case "compact":
+                index.compact()
+                assert len(index.segments) == 1
+            case "open":
+                index = Index.open(tmp_path / "index")
+        assert_holds(index, model, chance)
+    index.verify()
+    assert files_under(index.root) == named_files(index.root)
+
+
+# The encoder
+
+
+def test_another_encoder_is_refused_by_both_names(root: Path) -> None:
+    index, other = Index.open(root), WordEncoder(name="other")
+    with pytest.raises(EncoderMismatchError, match=f"{ENCODER.fingerprint[:12]}, but {other.fingerprint[:12]} asks"):
+        index.add(passages_of({"ice": "frost"}), other)
+    assert_holds(index, TEXTS)
+    index.check_encoder(ENCODER.fingerprint)
+
+
+def test_the_encoder_is_held_against_the_newest_state(root: Path) -> None:
+    index, other = Index.open(root), WordEncoder(name="other")
+    Index.build(root, passages_of(TEXTS), other, overwrite=True)
+    with pytest.raises(EncoderMismatchError):
+        index.add(passages_of({"ice": "frost"}), ENCODER)
+
+
+def test_the_focus_of_the_encoder_goes_with_the_index(tmp_path: Path) -> None:
+    for focus in ((32, 8), (None, None), (4, None)):
+        Index.build(tmp_path / "index", passages_of(TEXTS), WordEncoder(focus=focus), overwrite=True)
+        assert Index.open(tmp_path / "index").focus == focus
+
+
+# Several hands
+
+
+def test_a_change_starts_from_the_newest_state(root: Path) -> None:
+    first, second = Index.open(root), Index.open(root)
+    first.add(passages_of({"ice": "frost"}), ENCODER)
+    assert "ice" not in second, "a state that is open stays as it is"
+    second.delete(["sea"])
+    expected = {pid: text for pid, text in TEXTS.items() if pid != "sea"} | {"ice": "frost"}
+    assert_holds(second, expected)
+    assert_holds(Index.open(root), expected)
+    first.compact()
+    assert_holds(first, expected)
+
+
+def test_a_state_that_is_open_outlives_changes_by_others(root: Path) -> None:
+    reader, writer = Index.open(root), Index.open(root)
+    writer.delete(["sea"])
+    writer.compact()
+    assert_holds(reader, TEXTS)
+
+
+def test_a_folder_that_was_made_anew_is_noticed(root: Path) -> None:
+    index = Index.open(root)
+    shutil.rmtree(root)
+    Index.build(root, passages_of({"new": "text of another index"}), ENCODER)
+    index.add(passages_of({"ice": "frost"}), ENCODER)
+    assert_holds(Index.open(root), {"new": "text of another index", "ice": "frost"})
+    Index.open(root).verify()
+
+
+def test_while_one_writes_another_is_refused(root: Path) -> None:
+    index = Index.open(root)
+    with layout.writing(root):
+        for change in (
+            lambda: index.add(passages_of({"ice": "frost"}), ENCODER),
+            lambda: index.delete(["sea"]),
+            lambda: index.compact(),
+            lambda: Index.build(root, passages_of(TEXTS), ENCODER, overwrite=True),
+        ):
+            with pytest.raises(IndexLockedError):
+                change()
+        assert_holds(Index.open(root), TEXTS)
+    index.delete(["sea"])
+
+
+# Broken folders
+
+
+def test_no_index_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(IndexNotFoundError, match="build one with"):
+        Index.open(tmp_path)
+
+
+def every_file(root: Path) -> list[Path]:
+    return [root / entry.path for entry in layout.read_manifest(root).files() if entry.bytes]
+
+
+def test_a_truncated_or_missing_file_is_found_on_opening(root: Path) -> None:
+    for path in every_file(root):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1])
+        with pytest.raises(IndexCorruptError, match=path.name):
+            Index.open(root)
+        path.unlink()
+        with pytest.raises(IndexCorruptError, match=path.name):
+            Index.open(root)
+        path.write_bytes(content)
+    Index.open(root).verify()
+
+
+def test_an_altered_file_is_found_by_verify(root: Path) -> None:
+    index = Index.open(root)
+    for path in every_file(root):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(IndexCorruptError, match=path.name):
+            index.verify()
+        path.write_bytes(content)
+    assert index.verify() == len(list(index.manifest.files()))
+
+
+@pytest.mark.parametrize(("content", "error"), [("{", IndexCorruptError), ('{"format": "x"}', IndexFormatError)])
+def test_an_index_that_cannot_be_read_may_still_be_rebuilt_as_its_message_says(
+    root: Path, content: str, error: type[Exception]
+) -> None:
+    (root / layout.MANIFEST).write_text(content)
+    with pytest.raises(error):
+        Index.build(root, passages_of({"new": "text"}), ENCODER)
+    if error is IndexCorruptError:  # what is not ours is not ours to replace
+        assert_holds(Index.build(root, passages_of({"new": "text"}), ENCODER, overwrite=True), {"new": "text"})
+
+
+def test_the_info_counts_what_is_there(root: Path) -> None:
+    index = Index.open(root)
+    index.add(passages_of({"ice": "frost bear"}), ENCODER)
+    index.delete(["sea"])
+    info = index.info()
+    assert info["path"] == str(root)
+    assert {key: info[key] for key in ("dim", "bits", "passages", "deleted", "segments", "vectors", "generation")} == {
+        "dim": 16, "bits": 2, "passages": 4, "deleted": 1, "segments": 2, "vectors": 12, "generation": 3,
+    }  # fmt: skip
+    assert info["encoder"] == ENCODER.fingerprint
+    assert info["focus"] == {"query": 32, "facts": 8}
+    assert info["bytes"] == index.bytes

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from baleen.errors import CorpusError
+from baleen.index.layout import open_array
+from baleen.index.passage_store import BLOCK, ROLES, Store, StoreWriter, id_hash
+from baleen.types import Passage
+
+UNHURRIED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+VALUES = st.none() | st.booleans() | st.integers() | TEXT | st.lists(TEXT, max_size=2)
+METADATA = st.dictionaries(st.sampled_from(["year", "kind", "Ort", ""]), VALUES, max_size=3)
+BODIES = st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=4), METADATA), min_size=1, max_size=40)
+
+
+def stored(root: Path, passages: Sequence[Passage], part: int = 7) -> Store:
+    writer = StoreWriter(root, "g000001/segment")
+    for start in range(0, len(passages), part):
+        writer.append(passages[start : start + part])
+    files = writer.finish()
+    assert set(files) == set(ROLES)
+    return Store({role: open_array(root, file) for role, file in files.items()})
+
+
+def plain(count: int) -> list[Passage]:
+    return [Passage.from_sentences(f"id {n}", f"Title {n}", [f"One {n}.", f"Two {n}."], {"n": n}) for n in range(count)]
+
+
+def assert_holds(store: Store, passages: Sequence[Passage]) -> None:
+    for row, passage in enumerate(passages):
+        assert store.pid(row) == passage.pid
+        assert list(store.rows(passage.pid)) == [row]
+        assert store.passage(row) == passage
+
+
+@UNHURRIED
+@given(BODIES, st.integers(1, 40))
+def test_passages_come_back_as_they_were_given(
+    bodies: list[tuple[str, list[str], dict[str, object]]], part: int
+) -> None:
+    passages = [
+        Passage.from_sentences(f"{number}/{title}", title, sentences, metadata)
+        for number, (title, sentences, metadata) in enumerate(bodies)
+    ]
+    with TemporaryDirectory() as folder:
+        store = stored(Path(folder), passages, part)
+        assert_holds(store, passages)
+        for key in {key for passage in passages for key in passage.metadata}:
+            assert store.columns[key] == [passage.metadata.get(key) for passage in passages]
+
+
+@pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+def test_any_number_of_passages_fills_blocks(tmp_path: Path, count: int) -> None:
+    passages = plain(count)
+    store = stored(tmp_path, passages)
+    assert_holds(store, passages)
+    assert_holds(store, passages)  # once more, from blocks that were kept
+
+
+@pytest.mark.parametrize("pid", ["", " ", "0", "ñandú", "🐋", "a" * 1000, "two\nlines", "nul\0byte"])
+def test_any_text_is_an_id(tmp_path: Path, pid: str) -> None:
+    passages = [*plain(3), Passage(pid, "t", "x")]
+    assert_holds(stored(tmp_path, passages), passages)
+
+
+def test_texts_keep_every_character(tmp_path: Path) -> None:
+    texts = ["", "Zoë – naïve", "鯨の歌", "🐋" * 50, "tab\tnewline\r\n\u2028", "\0"]
+    passages = [Passage.from_sentences(str(n), text, [text, "", text]) for n, text in enumerate(texts)]
+    assert_holds(stored(tmp_path, passages), passages)
+
+
+def test_an_id_that_is_not_there_has_no_row(tmp_path: Path) -> None:
+    store = stored(tmp_path, plain(20))
+    assert list(store.rows("id 20")) == []
+    assert list(store.rows("")) == []
+
+
+def test_ids_are_looked_up_by_the_first_8_bytes_of_blake2b() -> None:
+    digest = hashlib.blake2b("ñandú".encode(), digest_size=8).digest()
+    assert id_hash("ñandú") == int.from_bytes(digest, "little")
+
+
+def test_a_key_that_a_passage_lacks_reads_as_none(tmp_path: Path) -> None:
+    metadata: list[dict[str, object]] = [{}, {"year": 1811}, {"kind": "town"}, {"year": 1974, "kind": None}, {}]
+    passages = [Passage(str(n), "", "x", (), each) for n, each in enumerate(metadata)]
+    store = stored(tmp_path, passages)
+    assert store.columns == {"year": [None, 1811, None, 1974, None], "kind": [None, None, "town", None, None]}
+    assert [store.passage(row).metadata for row in range(5)] == metadata
+
+
+def test_without_metadata_there_are_no_columns(tmp_path: Path) -> None:
+    assert stored(tmp_path, [Passage("1", "", "x"), Passage("2", "", "x")]).columns == {}
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (0, 19), (15, 16), (16, 17)])
+def test_an_id_given_twice_is_refused_by_its_name(tmp_path: Path, first: int, second: int) -> None:
+    passages = plain(20)
+    passages[second] = Passage(passages[first].pid, "Another", "text")
+    with pytest.raises(CorpusError, match=f"'id {first}' is given to more than one passage"):
+        stored(tmp_path, passages)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from baleen.progress import progress, throughput, track
+
+
+def test_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("encoding", total=3, unit="passages") as bar:
+        bar.advance()
+        bar.advance(2)
+    assert bar.done == 3
+    assert list(track(range(3), "counting")) == [0, 1, 2]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_visible_bar_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("encoding", total=3, unit="passages", visible=True) as bar:
+        bar.advance(3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "encoding" in err
+    assert "3/3" in err
+    assert "passages/s" in err
+
+
+def test_throughput_reads_well() -> None:
+    assert throughput(12345, 10.0, "tokens") == "1,234 tokens/s"
+    assert throughput(1, 2.0, "passages") == "0.5 passages/s"
+    assert throughput(0, 0.0, "items") == "0.0 items/s"
