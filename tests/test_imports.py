@@ -16,8 +16,7 @@ SOURCE = Path(baleen.__file__).parent
 
 # From top to bottom.  A module may import from its own floor and from those below; a package stands as one.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"__main__"}),
-    frozenset({"cli", "server"}),
+    frozenset({"__main__", "cli", "server"}),
     frozenset({"cluster", "training", "evaluation", "bench"}),
     frozenset({"pipeline"}),
     frozenset({"embedded", "retriever", "condenser", "reader", "reranker"}),

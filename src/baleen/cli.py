@@ -128,7 +128,7 @@ def _index_files(
     from baleen.embedded import default_model
     from baleen.encoder import Encoder
     from baleen.index import Index
-    from baleen.index.index import refuse_existing
+    from baleen.index.building import refuse_existing
 
     if not add:
         refuse_existing(out, overwrite)  # before the time that loading a model takes
@@ -296,6 +296,25 @@ def init(
 
     untrained(backbone).save(out)
     typer.echo(str(out))
+
+
+@bench.command("batch")
+def bench_batch(
+    questions: Annotated[Path, typer.Argument(help="A JSON list or JSONL file with 'question', 'claim' or 'text'")],
+    index: Annotated[
+        Path | None, typer.Option("--index", help="An index's folder [default: the demonstration corpus]")
+    ] = None,
+    model: ModelOption = None,
+    count: Annotated[int, typer.Option(min=1, help="How many queries; questions repeat where there are fewer")] = 1000,
+    k: Annotated[int, typer.Option("-k", help="How many passages for each")] = 100,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Milliseconds a query when many are searched at once."""
+    from baleen.bench.batch import batched, read_questions
+
+    texts = read_questions(questions, count)
+    _print_report(batched(_retriever(index, model, device, None), texts, k), as_json)
 
 
 @app.command()

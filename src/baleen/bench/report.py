@@ -120,7 +120,7 @@ SEARCH: Columns = {
     "exact p50 ms": number("exact_p50_ms"),
     "times faster": _speedup,
     "prune / refine, thousand passages/s/core": _rates,
-    "resident MB before / after (mapped)": _memory,
+    "resident MB before / after (mapped since)": _memory,
 }
 
 GROWTH: Columns = {
@@ -131,7 +131,7 @@ GROWTH: Columns = {
     "open ms": number("open_ms"),
     "bytes/vector": number("bytes_per_vector"),
     "p50 / p95 ms": _latency,
-    "resident MB before / after (mapped)": _memory,
+    "resident MB before / after (mapped since)": _memory,
 }
 
 SWEEP: Columns = {

@@ -35,7 +35,7 @@ class BenchRow(Record):
     """One index measured.
 
     `build_s` leaves out the making of the vectors.  `bytes_per_vector` counts every file.  Rates are passages a second
-    on one core.  Memory is in MB, before opening and after all queries; `mapped_mb` of the latter are pages of files.
+    on one core.  Memory is in MB, before opening and after all queries; `mapped_mb` of what came between is mapped files.
     """
 
     dataset: str
@@ -139,7 +139,7 @@ def _row(
         refine_rate=found.refine_rate,
         before_mb=found.before.resident,
         after_mb=found.after.resident,
-        mapped_mb=found.after.mapped,
+        mapped_mb=found.after.mapped - found.before.mapped,
     )
 
 

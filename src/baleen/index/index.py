@@ -12,32 +12,27 @@ with the state that they opened.
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from baleen.config import override
 from baleen.errors import (
-    ConfigError,
-    CorpusError,
     EncoderMismatchError,
     IndexCorruptError,
-    IndexExistsError,
-    IndexNotFoundError,
     QueryError,
 )
 from baleen.index import layout
-from baleen.index.codec import BITS, Codec, cell_count
+from baleen.index.codec import Codec
 from baleen.index.filters import Where, allowed_rows, without
 from baleen.index.layout import Manifest, SegmentEntry
 from baleen.index.search import Found, SearchConfig, Searcher, decode_into
-from baleen.index.segment import Batch, Segment, SegmentWriter, merge
+from baleen.index.segment import PassageEncoder, Segment, merge
 from baleen.progress import progress
 from baleen.types import Hit, Passage, Ranking
 from baleen.vectors import QueryVectors
@@ -46,21 +41,6 @@ if TYPE_CHECKING:
     from baleen.index.device import DeviceSearcher
 
 Array = npt.NDArray[Any]
-
-SAMPLE_PER_CELL = 16
-CODEBOOK_SAMPLE = 65_536
-
-
-class PassageEncoder(Protocol):
-    """What an index needs of an encoder: `baleen.encoder.Encoder` is one."""
-
-    @property
-    def dim(self) -> int: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def focus(self) -> tuple[int | None, int | None]: ...
-    def encode_passages(self, passages: Iterable[Passage]) -> Iterator[Batch]: ...
 
 
 class Index:
@@ -106,38 +86,10 @@ class Index:
         Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
         whole.
         """
-        from baleen.index.fitting import Quantizer, fit
+        from baleen.index.building import build
 
-        if bits not in BITS:
-            raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
         root = Path(root)
-        generation = refuse_existing(root, overwrite) + 1
-        with _building(root):
-            writer = _spool(root, f"g{generation:06d}/segment", passages, encoder)
-            if not writer.passages:
-                raise CorpusError("no passages were given, and an index needs at least one")
-            count = min(cells or cell_count(writer.vectors), writer.vectors)
-            codec = fit(_sample(writer.spooled(), count, seed), count, bits, seed=seed, device=device)
-            files = {
-                role: layout.write_array(root, f"g{generation:06d}/codec/{role}.bin", array)
-                for role, array in codec.arrays.items()
-            }
-            with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
-                segment = writer.finish(Quantizer(codec, device=device), bar.advance)
-            manifest = Manifest(
-                generation=generation,
-                dim=encoder.dim,
-                bits=bits,
-                encoder=encoder.fingerprint,
-                focus=dict(zip(("query", "facts"), encoder.focus, strict=True)),
-                fitted_on=writer.vectors,
-                codec=files,
-                segments=(segment,),
-                settings={"seed": seed, "cells": count},
-            )
-            layout.sync_folder(root / f"g{generation:06d}")
-            layout.commit(root, manifest)
-            layout.sweep(root)
+        manifest = build(root, passages, encoder, bits=bits, cells=cells, seed=seed, overwrite=overwrite, device=device)
         return cls(root, manifest, threads=threads)
 
     @classmethod
@@ -151,19 +103,16 @@ class Index:
 
     def add(self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu") -> int:
         """Add passages; one whose id is here already takes its place.  Returns how many were added."""
-        from baleen.index.fitting import Quantizer
+        from baleen.index.building import write_segment
 
         self.check_encoder(encoder.fingerprint)
         with self._change() as generation:
-            writer = _spool(self.root, f"g{generation:06d}/segment", passages, encoder)
-            if not writer.passages:
+            entry = write_segment(self.root, generation, passages, encoder, self.codec, device)
+            if entry is None:
                 return 0
-            with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
-                entry = writer.finish(Quantizer(self.codec, device=device), bar.advance)
             added = Segment(self.root, entry)
             replaced = self._rows_of(added.store.pid(row) for row in range(len(added)))
-            entries = self._with_tombstones(generation, replaced)
-            self._commit(generation, (*entries, entry))
+            self._commit(generation, (*self._with_tombstones(generation, replaced), entry))
         return entry.passages
 
     def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
@@ -383,49 +332,3 @@ class Index:
             if entry.deleted < entry.passages:
                 entries.append(entry)
         return tuple(entries)
-
-
-def _spool(root: Path, name: str, passages: Iterable[Passage], encoder: PassageEncoder) -> SegmentWriter:
-    writer = SegmentWriter(root, name, encoder.dim)
-    with progress("encoding passages", unit="passages") as bar:
-        for batch, vectors in encoder.encode_passages(passages):
-            writer.append(batch, vectors)
-            bar.advance(len(batch))
-    return writer
-
-
-def _sample(vectors: Array, cells: int, seed: int) -> Array:
-    """Vectors to fit a codec on: some for each cell, drawn over the whole corpus."""
-    size = min(len(vectors), max(SAMPLE_PER_CELL * cells, CODEBOOK_SAMPLE))
-    rows = np.random.default_rng(seed).choice(len(vectors), size, replace=False)
-    return vectors[np.sort(rows)]
-
-
-def refuse_existing(root: Path, overwrite: bool) -> int:
-    """The generation of the index that stands here, 0 if none does; an error unless it may be overwritten."""
-    try:
-        generation = layout.read_manifest(root).generation
-    except IndexNotFoundError:
-        return 0
-    if not overwrite:
-        raise IndexExistsError(
-            f"{root}: there is an index here already; add to it, overwrite it, or name another folder"
-        )
-    return generation
-
-
-@contextmanager
-def _building(root: Path) -> Iterator[None]:
-    """Hold the lock of an index to be; leave nothing behind on failure."""
-    fresh = not root.exists()
-    try:
-        with layout.writing(root):
-            try:
-                yield
-            except BaseException:
-                layout.sweep(root)
-                raise
-    except BaseException:
-        if fresh:
-            shutil.rmtree(root, ignore_errors=True)
-        raise

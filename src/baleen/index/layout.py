@@ -181,15 +181,20 @@ def open_array(root: Path, entry: ArrayFile) -> Array:
         size = path.stat().st_size
         if size != entry.bytes:
             raise IndexCorruptError(f"{path}: {size} bytes, expected {entry.bytes}; the file was truncated or altered")
-        if not size:
-            return np.empty(entry.shape, entry.dtype)
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return map_file(path, entry.dtype, entry.shape)
     except FileNotFoundError:
         raise IndexCorruptError(
             f"{path}: missing, though the manifest names it; restore it or rebuild the index"
         ) from None
-    return np.frombuffer(mapped, entry.dtype).reshape(entry.shape)
+
+
+def map_file(path: Path, dtype: str, shape: tuple[int, ...]) -> Array:
+    """A file's numbers without reading them; pages come in as they are touched."""
+    if 0 in shape:  # an empty file cannot be mapped
+        return np.empty(shape, dtype)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype).reshape(shape)
 
 
 def write_array(root: Path, path: str, array: Array) -> ArrayFile:
@@ -230,6 +235,9 @@ class ArrayWriter:
         if kind is None:
             self._file.flush()
             os.fsync(self._file.fileno())
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
 
 

@@ -89,6 +89,10 @@ class StoreWriter:
         self._check_repeats(hashes[rows], rows)
         return {"texts": self._texts.entry, "pids": self._pids.entry, **files}
 
+    def close(self) -> None:
+        self._texts.close()
+        self._pids.close()
+
     def _check_repeats(self, hashes: Array, rows: Array) -> None:
         twins = np.nonzero(hashes[1:] == hashes[:-1])[0]
         if len(twins):

@@ -12,10 +12,11 @@ and the files of `passage_store.py`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +24,30 @@ from numba import njit
 
 from baleen.errors import CorpusError
 from baleen.index.codec import Codec
-from baleen.index.fitting import Quantizer
-from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, open_array, write_array
+from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
 from baleen.index.passage_store import ROLES, Store, StoreWriter
 from baleen.types import Passage
 from baleen.vectors import PassageVectors
+
+if TYPE_CHECKING:
+    from baleen.index.fitting import Quantizer
 
 Array = npt.NDArray[Any]
 Batch = tuple[list[Passage], PassageVectors]
 
 ENCODE_CHUNK = 131_072  # vectors that are encoded at once
+
+
+class PassageEncoder(Protocol):
+    """What an index needs of an encoder: `baleen.encoder.Encoder` is one."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def focus(self) -> tuple[int | None, int | None]: ...
+    def encode_passages(self, passages: Iterable[Passage]) -> Iterator[Batch]: ...
 
 
 class Segment:
@@ -70,13 +85,39 @@ class Segment:
         return slice(int(self.offsets[row]), int(self.offsets[row + 1]))
 
 
+class Spool:
+    """Float16 vectors on their way to be encoded: written as they come, read back mapped."""
+
+    def __init__(self, path: Path, dim: int) -> None:
+        self.path, self.dim, self.rows = path, dim, 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("wb")
+
+    def append(self, vectors: Array) -> None:
+        self._file.write(np.ascontiguousarray(vectors, "<f2").data)
+        self.rows += len(vectors)
+
+    def read(self) -> Array:
+        self._file.flush()
+        return map_file(self.path, "<f2", (self.rows, self.dim))
+
+    def keep(self, root: Path) -> ArrayFile:
+        """Make the spool a file of the index."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return ArrayFile(self.path.relative_to(root).as_posix(), "<f2", (self.rows, self.dim), file_sha256(self.path))
+
+    def close(self) -> None:
+        self._file.close()
+
+
 class SegmentWriter:
     """Takes passages with their float vectors, spools the vectors to disk, then encodes them all with one codec."""
 
     def __init__(self, root: Path, name: str, dim: int) -> None:
         self.root, self.name, self.dim = root, name, dim
         self._store = StoreWriter(root, name)
-        self._spool = ArrayWriter(root, f"{name}/vectors.bin", np.float16, (dim,))
+        self._spool = Spool(root / name / "vectors.bin", dim)
         self._lengths: list[Array] = []
 
     @property
@@ -92,25 +133,27 @@ class SegmentWriter:
         if len(bare):
             raise CorpusError(f"passage '{passages[bare[0]].pid}' has no vectors: nothing in it can be searched for")
         self._store.append(passages)
-        self._spool.append(vectors.vectors.astype(np.float16))
+        self._spool.append(vectors.vectors)
         self._lengths.append(vectors.lengths.astype(np.int64))
+
+    def close(self) -> None:
+        """Let go of the files, finished or not."""
+        self._spool.close()
+        self._store.close()
 
     def spooled(self) -> Array:
         """Everything appended so far, mapped: (vectors, dim) float16."""
-        self._spool._file.flush()
-        return open_array(self.root, self._spool.entry)
+        return self._spool.read()
 
     def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
         """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
-        with self._spool:
-            pass
-        spool = open_array(self.root, self._spool.entry)
+        spool = self._spool.read()
         chunks = (spool[start : start + ENCODE_CHUNK] for start in range(0, len(spool), ENCODE_CHUNK))
         files = self._write_codes((quantizer.encode(chunk) for chunk in chunks), quantizer.codec, advance)
         if quantizer.codec.bits == 16:
-            files["vectors"] = self._spool.entry
+            files["vectors"] = self._spool.keep(self.root)
         else:
-            (self.root / self._spool.path).unlink()
+            self._spool.path.unlink()
         offsets = np.concatenate([[0], *self._lengths]).cumsum()
         return seal(self.root, self.name, offsets, files | self._store.finish())
 

@@ -1,0 +1,215 @@
+"""What is left of an index when its writer is killed, again and again, at moments of nobody's choosing?
+
+    python benchmarks/kills.py [--kills 200] [--seed 0]
+
+Each time a child builds a small index and changes it on and on (add, delete, compact, build over it), noting in a journal
+when each change begins and when it has returned.  SIGKILL ends it after a random delay.  Then the index must hold exactly
+what it held before the change that was under way, or exactly what it should hold after it; every checksum must fit, a
+search must answer, and the next writer must clear away whatever was left.  Prints a Markdown table of what was killed
+and what was found; the exit status is 1 if anything else was found.
+
+A kill is not a power cut: what the operating system had already taken is not lost, so this says nothing of fsync.
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # a process of one thread can be forked, which spares each child the imports
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import torch
+from index_fakes import WordEncoder, passages_of, random_text
+
+from baleen.errors import IndexNotFoundError
+from baleen.index import Index, layout
+
+ENCODER = WordEncoder()
+LONGEST_DELAY = 0.6  # seconds from the first change: long enough for a child to come through a few dozen of them
+State = dict[str, str] | None  # texts by id; None where there is no index yet
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step of a script: what is done, with which passages, and what the index holds afterwards."""
+
+    kind: str
+    texts: dict[str, str]
+    after: dict[str, str]
+
+
+def script(seed: int) -> Iterator[Change]:
+    """Changes without end, the same ones for the same seed; the first one builds."""
+    chance = random.Random(seed)
+    held: dict[str, str] = {}
+    kinds = ["build"]
+    while True:
+        kind = chance.choice(kinds)
+        texts: dict[str, str] = {}
+        if kind == "delete":
+            texts = {pid: "" for pid in chance.sample(sorted(held), min(3, len(held) - 1))}
+            held = {pid: text for pid, text in held.items() if pid not in texts}
+        elif kind != "compact":
+            texts = {f"p{chance.randrange(30)}": random_text(chance, chance.randint(1, 8)) for _ in range(6)}
+            held = {**(held if kind == "add" else {}), **texts}
+        yield Change(kind, texts, held)
+        kinds = ["add", "add", "add", "delete", "delete", "compact", "compact", "build"]
+
+
+def apply(change: Change, root: Path) -> None:
+    match change.kind:
+        case "build":
+            Index.build(root, passages_of(change.texts), ENCODER, overwrite=True)
+        case "add":
+            Index.open(root).add(passages_of(change.texts), ENCODER)
+        case "delete":
+            Index.open(root).delete(change.texts)
+        case "compact":
+            Index.open(root).compact()
+
+
+def write_until_killed(root: Path, seed: int, journal: int) -> None:
+    """The child: one byte to the journal before each change, one after it."""
+    for change in script(seed):
+        os.write(journal, b"<")
+        apply(change, root)
+        os.write(journal, b">")
+
+
+def kill_one(root: Path, seed: int, delay: float) -> bytes:
+    """Fork a child, kill it `delay` seconds after its first change began, and return its journal."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        try:
+            write_until_killed(root, seed, writing)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(writing)
+    journal = os.read(reading, 1)
+    time.sleep(delay)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    while part := os.read(reading, 65_536):
+        journal += part
+    os.close(reading)
+    return journal
+
+
+@dataclass(frozen=True)
+class Outcome:
+    during: str  # the kind of change that was under way, or "nothing"
+    found: str  # "before", "after", or what was wrong
+
+
+def judge(root: Path, seed: int, journal: bytes) -> Outcome:
+    """Hold the folder against the script."""
+    changes = script(seed)
+    before: State = None
+    for _ in range(journal.count(b">")):
+        before = next(changes).after
+    if journal.endswith(b">"):
+        under_way, after = "nothing", before
+    else:
+        change = next(changes)
+        under_way, after = change.kind, change.after
+    try:
+        state = read_state(root)
+        if state not in (before, after):
+            return Outcome(under_way, f"neither: {state}")
+        check_next_writer(root, state)
+    except Exception as error:
+        return Outcome(under_way, f"{type(error).__name__}: {error}")
+    return Outcome(under_way, "before" if state == before else "after")
+
+
+def read_state(root: Path) -> State:
+    """Everything that the index holds, once all of it has been checked."""
+    try:
+        index = Index.open(root, threads=1)
+    except IndexNotFoundError:
+        return None
+    index.verify()
+    state = {pid: index.passage(pid).text for pid in index.pids()}
+    ranking = index.search(ENCODER.encode_query("stem1-1 stem2-2"), len(state) + 1)
+    assert sorted(ranking.pids) == sorted(state), "a search returns every passage once"
+    return state
+
+
+def check_next_writer(root: Path, state: State) -> None:
+    """One more change succeeds and leaves nothing but what the manifest names."""
+    new = {"afterwards": "a text that is added afterwards"}
+    if state is None:
+        Index.build(root, passages_of(new), ENCODER, threads=1)
+    else:
+        Index.open(root, threads=1).add(passages_of(new), ENCODER)
+    assert read_state(root) == {**(state or {}), **new}
+    named = {entry.path for entry in layout.read_manifest(root).files()} | {"manifest.json", "lock"}
+    left = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - named
+    assert not left, f"left over: {sorted(left)}"
+
+
+def run(kills: int, seed: int) -> Counter[Outcome]:
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    outcomes: Counter[Outcome] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        warm_up(Path(folder) / "warm-up")
+        for number in range(kills):
+            root = Path(folder) / f"{number}"
+            outcomes[judge(root, number, kill_one(root, number, chance.uniform(0, LONGEST_DELAY)))] += 1
+    return outcomes
+
+
+def warm_up(root: Path) -> None:
+    """Every change once, so that children find the kernels compiled."""
+    kinds: set[str] = set()
+    for change in script(0):
+        apply(change, root)
+        kinds.add(change.kind)
+        if len(kinds) == 4:
+            break
+    read_state(root)
+
+
+def table(outcomes: Counter[Outcome]) -> str:
+    lines = ["| killed during | before | after | broken |", "|---|---|---|---|"]
+    for kind in ("build", "add", "delete", "compact", "nothing"):
+        counts = Counter({outcome.found: n for outcome, n in outcomes.items() if outcome.during == kind})
+        before, after = counts["before"], counts["after"]
+        lines.append(f"| {kind} | {before} | {after} | {counts.total() - before - after} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    outcomes = run(arguments.kills, arguments.seed)
+    print(table(outcomes))
+    broken = {outcome: n for outcome, n in outcomes.items() if outcome.found not in ("before", "after")}
+    for outcome, n in broken.items():
+        print(f"{n} x killed during {outcome.during}: {outcome.found}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Baleen's index behind the worker's protocol: plain late interaction, since the others know no focus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker import Settings, serve, settings
+
+from baleen.bench.real import RealVectors
+from baleen.index import Index
+from baleen.types import Passage
+from baleen.vectors import PassageVectors, QueryVectors
+
+
+class Baleen:
+    def __init__(self, given: Settings) -> None:
+        self.given = given
+
+    def build(self, vectors: Any, lengths: Any) -> None:
+        passages = [Passage(str(row), "", "") for row in range(len(lengths))]
+        stored = PassageVectors(vectors, lengths)
+        data = RealVectors("peers", passages, stored, [], fingerprint="peers", focus=(None, None))
+        Index.build(self.given.index, data.passages(), data, bits=self.given.bits)
+        self.index = Index.open(self.given.index, threads=self.given.threads)
+
+    def search(self, query: Any) -> list[int]:
+        return [int(pid) for pid in self.index.search(QueryVectors.without_facts(query), self.given.k).pids]
+
+
+if __name__ == "__main__":
+    serve(Baleen(settings()), settings())

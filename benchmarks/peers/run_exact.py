@@ -1,0 +1,31 @@
+"""Every passage scored with torch in float32, nothing compressed: the reference for recall and for the time saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from worker import Settings, serve, settings
+
+from baleen.bench.exact import blocks, score
+from baleen.vectors import PassageVectors, QueryVectors
+
+
+class Exact:
+    def __init__(self, given: Settings) -> None:
+        torch.set_num_threads(given.threads)
+        self.k = given.k
+
+    def build(self, vectors: Any, lengths: Any) -> None:
+        self.blocks = list(blocks([PassageVectors(vectors, lengths)]))
+
+    @torch.inference_mode()
+    def search(self, query: Any) -> list[int]:
+        asked = QueryVectors.without_facts(query)
+        scores = torch.cat([score(asked, block, (None, None)) for block in self.blocks])
+        found: list[int] = scores.topk(min(self.k, len(scores))).indices.tolist()
+        return found
+
+
+if __name__ == "__main__":
+    serve(Exact(settings()), settings())

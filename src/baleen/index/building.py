@@ -1,0 +1,127 @@
+"""Writing the segments of an index: from passages, through an encoder and a codec, to files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.errors import ConfigError, CorpusError, IndexExistsError, IndexNotFoundError
+from baleen.index import layout
+from baleen.index.codec import BITS, Codec, cell_count
+from baleen.index.fitting import CODEBOOK_SAMPLE, Quantizer, fit
+from baleen.index.layout import Manifest, SegmentEntry
+from baleen.index.segment import PassageEncoder, SegmentWriter
+from baleen.progress import progress
+from baleen.types import Passage
+
+Array = npt.NDArray[Any]
+
+SAMPLE_PER_CELL = 16  # vectors that k-means sees for each centroid
+
+
+def build(
+    root: Path,
+    passages: Iterable[Passage],
+    encoder: PassageEncoder,
+    *,
+    bits: int,
+    cells: int | None,
+    seed: int,
+    overwrite: bool,
+    device: str,
+) -> Manifest:
+    """Write and commit a new index; see `Index.build`."""
+    if bits not in BITS:
+        raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
+    generation = refuse_existing(root, overwrite) + 1
+    folder = f"g{generation:06d}"
+    with _building(root), _spooled(root, f"{folder}/segment", passages, encoder) as writer:
+        if not writer.passages:
+            raise CorpusError("no passages were given, and an index needs at least one")
+        count = min(cells or cell_count(writer.vectors), writer.vectors)
+        codec = fit(_sample(writer.spooled(), count, seed), count, bits, seed=seed, device=device)
+        manifest = Manifest(
+            generation=generation,
+            dim=encoder.dim,
+            bits=bits,
+            encoder=encoder.fingerprint,
+            focus=dict(zip(("query", "facts"), encoder.focus, strict=True)),
+            fitted_on=writer.vectors,
+            codec={
+                role: layout.write_array(root, f"{folder}/codec/{role}.bin", array)
+                for role, array in codec.arrays.items()
+            },
+            segments=(_finish(writer, codec, device),),
+            settings={"seed": seed, "cells": count},
+        )
+        layout.sync_folder(root / folder)
+        layout.commit(root, manifest)
+        layout.sweep(root)
+    return manifest
+
+
+def write_segment(
+    root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder, codec: Codec, device: str
+) -> SegmentEntry | None:
+    """One more segment with a codec that is there already; None if there were no passages."""
+    with _spooled(root, f"g{generation:06d}/segment", passages, encoder) as writer:
+        return _finish(writer, codec, device) if writer.passages else None
+
+
+def _finish(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
+    with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
+        return writer.finish(Quantizer(codec, device=device), bar.advance)
+
+
+@contextmanager
+def _spooled(root: Path, name: str, passages: Iterable[Passage], encoder: PassageEncoder) -> Iterator[SegmentWriter]:
+    """A segment whose passages are written and encoded to float vectors, to be finished with a codec."""
+    with closing(SegmentWriter(root, name, encoder.dim)) as writer:
+        with progress("encoding passages", unit="passages") as bar:
+            for batch, vectors in encoder.encode_passages(passages):
+                writer.append(batch, vectors)
+                bar.advance(len(batch))
+        yield writer
+
+
+def _sample(vectors: Array, cells: int, seed: int) -> Array:
+    """Vectors to fit a codec on: some for each cell, drawn over the whole corpus."""
+    size = min(len(vectors), max(SAMPLE_PER_CELL * cells, CODEBOOK_SAMPLE))
+    rows = np.random.default_rng(seed).choice(len(vectors), size, replace=False)
+    return vectors[np.sort(rows)]
+
+
+def refuse_existing(root: Path, overwrite: bool) -> int:
+    """The generation of the index that stands here, 0 if none does; an error unless it may be overwritten."""
+    try:
+        generation = layout.read_manifest(root).generation
+    except IndexNotFoundError:
+        return 0
+    if not overwrite:
+        raise IndexExistsError(
+            f"{root}: there is an index here already; add to it, overwrite it, or name another folder"
+        )
+    return generation
+
+
+@contextmanager
+def _building(root: Path) -> Iterator[None]:
+    """Hold the lock of an index to be; leave nothing behind on failure."""
+    fresh = not root.exists()
+    try:
+        with layout.writing(root):
+            try:
+                yield
+            except BaseException:
+                layout.sweep(root)
+                raise
+    except BaseException:
+        if fresh:
+            shutil.rmtree(root, ignore_errors=True)
+        raise
