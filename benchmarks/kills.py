@@ -1,6 +1,7 @@
 """What is left of an index when its writer is killed, again and again, at moments of nobody's choosing?
 
     python benchmarks/kills.py [--kills 200] [--seed 0]
+    python benchmarks/kills.py --opens 1000
 
 Each time a child builds a small index and changes it on and on (add, delete, compact, build over it), noting in a journal
 when each change begins and when it has returned.  SIGKILL ends it after a random delay.  Then the index must hold exactly
@@ -8,17 +9,16 @@ what it held before the change that was under way, or exactly what it should hol
 search must answer, and the next writer must clear away whatever was left.  Prints a Markdown table of what was killed
 and what was found; the exit status is 1 if anything else was found.
 
+"before" and "after" are told apart by what the index holds, so a killed compaction always reads as "before".  With --opens
+nothing is killed until the end: the index is opened again and again while the child goes on, and must open each time.
+
 A kill is not a power cut: what the operating system had already taken is not lost, so this says nothing of fsync.
 """
 
 from __future__ import annotations
 
-import os
-
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # a process of one thread can be forked, which spares each child the imports
-
 import argparse
+import os
 import random
 import signal
 import sys
@@ -27,16 +27,20 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+# A process of one thread can be forked, which spares each child the imports.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
-from index_fakes import WordEncoder, passages_of, random_text
 
-from baleen.errors import IndexNotFoundError
+from baleen.errors import BaleenError, IndexNotFoundError
 from baleen.index import Index, layout
+from index_fakes import WordEncoder, passages_of, random_text
 
 ENCODER = WordEncoder()
 LONGEST_DELAY = 0.6  # seconds from the first change: long enough for a child to come through a few dozen of them
@@ -61,7 +65,7 @@ def script(seed: int) -> Iterator[Change]:
         kind = chance.choice(kinds)
         texts: dict[str, str] = {}
         if kind == "delete":
-            texts = {pid: "" for pid in chance.sample(sorted(held), min(3, len(held) - 1))}
+            texts = dict.fromkeys(chance.sample(sorted(held), min(3, len(held) - 1)), "")
             held = {pid: text for pid, text in held.items() if pid not in texts}
         elif kind != "compact":
             texts = {f"p{chance.randrange(30)}": random_text(chance, chance.randint(1, 8)) for _ in range(6)}
@@ -91,11 +95,19 @@ def write_until_killed(root: Path, seed: int, journal: int) -> None:
 
 
 def kill_one(root: Path, seed: int, delay: float) -> bytes:
-    """Fork a child, kill it `delay` seconds after its first change began, and return its journal."""
+    """Kill a child `delay` seconds after its first change began, and return its journal."""
+    with writer(root, seed) as reading:
+        journal = reading.read(1)
+        time.sleep(delay)
+    return journal + reading_to_the_end(reading)
+
+
+@contextmanager
+def writer(root: Path, seed: int) -> Iterator[IO[bytes]]:
+    """A child that writes for as long as the block runs; its journal may be read afterwards too."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.close(reading)
         try:
             write_until_killed(root, seed, writing)
         except BaseException:
@@ -103,14 +115,16 @@ def kill_one(root: Path, seed: int, delay: float) -> bytes:
         finally:
             os._exit(1)
     os.close(writing)
-    journal = os.read(reading, 1)
-    time.sleep(delay)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    while part := os.read(reading, 65_536):
-        journal += part
-    os.close(reading)
-    return journal
+    try:
+        yield os.fdopen(reading, "rb", buffering=0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def reading_to_the_end(journal: IO[bytes]) -> bytes:
+    with journal:
+        return journal.read()
 
 
 @dataclass(frozen=True)
@@ -189,6 +203,24 @@ def warm_up(root: Path) -> None:
     read_state(root)
 
 
+def open_while_written(opens: int, seed: int) -> Counter[str]:
+    """How often an index opened while a child kept changing it, and what was said when it did not."""
+    torch.set_num_threads(1)
+    answers: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "index"
+        warm_up(root)
+        with writer(root, seed) as journal:
+            for _ in range(opens):
+                try:
+                    Index.open(root, threads=1)
+                    answers["opened"] += 1
+                except BaleenError as error:
+                    answers[type(error).__name__] += 1
+        journal.close()
+    return answers
+
+
 def table(outcomes: Counter[Outcome]) -> str:
     lines = ["| killed during | before | after | broken |", "|---|---|---|---|"]
     for kind in ("build", "add", "delete", "compact", "nothing"):
@@ -202,7 +234,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--opens", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.opens:
+        answers = open_while_written(arguments.opens, arguments.seed)
+        print(", ".join(f"{answer}: {n}" for answer, n in answers.items()))
+        return 1 if answers["opened"] < arguments.opens else 0
     outcomes = run(arguments.kills, arguments.seed)
     print(table(outcomes))
     broken = {outcome: n for outcome, n in outcomes.items() if outcome.found not in ("before", "after")}

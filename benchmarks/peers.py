@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from baleen.bench.synthetic import SyntheticCorpus
 ROOT = Path(__file__).resolve().parent.parent
 RUNNERS = Path(__file__).resolve().parent / "peers"
 WARM_UP = 5
+PAUSE = 0.02  # seconds between two engines: threads of the one before may still be spinning
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -110,7 +112,8 @@ class Worker:
         self.milliseconds: list[float] = []
 
     def ask(self, line: str) -> dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
@@ -164,6 +167,7 @@ def search_all(workers: Sequence[Worker], queries: int) -> None:
     for query in range(queries):
         turn = query % len(workers)
         for worker in (*workers[turn:], *workers[:turn]):
+            time.sleep(PAUSE)
             worker.search(query)
     log(f"{queries} queries put to {len(workers)} engines")
 

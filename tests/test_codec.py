@@ -104,22 +104,17 @@ def test_sixteen_bits_keep_no_residuals() -> None:
     assert Quantizer(codec).encode(unit_vectors(7, 24))[1].shape == (7, 0)
 
 
+# Known to fail: the stretch has no prior, so it magnifies errors in the directions that a tiny sample lacks.
+TOO_FEW = pytest.mark.xfail(strict=False, reason="a fault of the codec")
 HANDFULS = [
-    pytest.param(
-        count,
-        marks=[
-            pytest.mark.xfail(reason="the stretch has no prior, so it blows up what a tiny sample lacks", strict=False)
-        ]
-        if count < 10
-        else [],
-    )
-    for count in (1, 2, 5, 10, 40)
+    pytest.param(sample, bits, marks=TOO_FEW if sample == 1 or (sample < 10 and bits == 1) else ())
+    for sample in (1, 2, 5, 10, 40)
+    for bits in (1, 2, 4)
 ]
 
 
-@pytest.mark.parametrize("bits", [1, 2, 4])
-@pytest.mark.parametrize("sample", HANDFULS)
-def test_a_codec_of_a_few_vectors_still_serves_others(bits: int, sample: int) -> None:
+@pytest.mark.parametrize(("sample", "bits"), HANDFULS)
+def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) -> None:
     codec = fit(unit_vectors(sample, 32), cell_count(sample), bits)
     others = unit_vectors(400, 32, seed=7)
     restored = round_trip(codec, others)

@@ -12,14 +12,20 @@ import pytest
 KILLS = Path(__file__).parents[1] / "benchmarks" / "kills.py"
 
 
-def kill(kills: int, seed: int) -> dict[str, int]:
-    """Run the benchmark in a process of its own, since it forks; its table, summed over the kinds of change."""
-    command = [sys.executable, str(KILLS), "--kills", str(kills), "--seed", str(seed)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+def run_benchmark(*arguments: str) -> str:
+    """What it prints; in a process of its own, since it forks."""
+    run = subprocess.run([sys.executable, str(KILLS), *arguments], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
-    rows = re.findall(r"^\| \w+ \| (\d+) \| (\d+) \| (\d+) \|$", run.stdout, re.MULTILINE)
+    return run.stdout
+
+
+def kill(kills: int, seed: int) -> dict[str, int]:
+    """The benchmark's table, summed over the kinds of change."""
+    printed = run_benchmark("--kills", str(kills), "--seed", str(seed))
+    rows = re.findall(r"^\| \w+ \| (\d+) \| (\d+) \| (\d+) \|$", printed, re.MULTILINE)
     assert len(rows) == 5
-    return {name: sum(map(int, column)) for name, column in zip(("before", "after", "broken"), zip(*rows, strict=True), strict=True)}
+    before, after, broken = (sum(map(int, column)) for column in zip(*rows, strict=True))
+    return {"before": before, "after": after, "broken": broken}
 
 
 def test_a_killed_writer_leaves_one_whole_state() -> None:
@@ -33,3 +39,10 @@ def test_two_hundred_killed_writers_leave_one_whole_state_each() -> None:
     found = kill(200, seed=0)
     assert found["broken"] == 0
     assert found["before"] > 0
+
+
+@pytest.mark.xfail(
+    strict=False, reason="a fault of the index: files may go between reading the manifest and mapping them"
+)
+def test_opening_while_another_process_writes_finds_a_whole_state() -> None:
+    run_benchmark("--opens", "800")

@@ -135,7 +135,7 @@ def test_every_import_names_a_module_that_exists() -> None:
             assert target in MODULES or target.startswith("baleen"), f"{module} imports {target}"
 
 
-@pytest.mark.parametrize("name", ["baleen", "baleen.cli"])
+@pytest.mark.parametrize("name", ["baleen", "baleen.cli", "baleen.index"])
 def test_importing_the_front_door_stays_light(name: str) -> None:
     if name.removeprefix("baleen").removeprefix(".") not in MODULES:
         pytest.skip(f"there is no {name} yet")

@@ -7,6 +7,7 @@ from typing import Any
 from worker import Settings, serve, settings
 
 from baleen.bench.real import RealVectors
+from baleen.bench.workload import warm_up
 from baleen.index import Index
 from baleen.types import Passage
 from baleen.vectors import PassageVectors, QueryVectors
@@ -15,6 +16,7 @@ from baleen.vectors import PassageVectors, QueryVectors
 class Baleen:
     def __init__(self, given: Settings) -> None:
         self.given = given
+        warm_up()
 
     def build(self, vectors: Any, lengths: Any) -> None:
         passages = [Passage(str(row), "", "") for row in range(len(lengths))]

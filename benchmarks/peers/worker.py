@@ -13,13 +13,15 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True)
+class Settings:
     data: Path
     index: Path
     bits: int

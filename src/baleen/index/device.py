@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from baleen.index.codec import Codec
-from baleen.index.search import Focus, Found, SearchConfig
+from baleen.index.search import Focus, Found, Limits
 from baleen.index.segment import Segment
 from baleen.scoring import focus
 from baleen.vectors import QueryVectors
@@ -73,41 +73,41 @@ class DeviceSearcher:
         self,
         queries: Sequence[QueryVectors],
         k: int,
-        config: SearchConfig | None,
+        limits: Limits | None,
         focus: Focus,
         allowed: list[list[Array]],
     ) -> list[Found]:
-        """For each query the k best passages allowed to it, at least; without a config, all of them are scored."""
+        """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
         lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
         size = max(1, CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells))
         found = []
         for start in range(0, len(queries), size):
             batch = Batch.of(queries[start : start + size], self.codec, focus, self.device)
             masks = [np.concatenate(rows) for rows in allowed[start : start + size]]
-            found += self._find_batch(batch, k, config, masks)
+            found += self._find_batch(batch, k, limits, masks)
         return found
 
     @torch.inference_mode()
-    def _find_batch(self, batch: Batch, k: int, config: SearchConfig | None, allowed: list[Array]) -> list[Found]:
-        if config is None:
+    def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:
+        if limits is None:
             return [self._score_all(batch, query, mask) for query, mask in enumerate(allowed)]
-        found = self._search_batch(batch, k, config, allowed)
+        found = self._search_batch(batch, limits, allowed)
         for query, mask in enumerate(allowed):
             if len(found[query]) < min(k, int(mask.sum())):  # the probed cells did not hold enough passages
                 found[query] = self._score_all(batch, query, mask)
         return found
 
-    def _search_batch(self, batch: Batch, k: int, config: SearchConfig, allowed: list[Array]) -> list[Found]:
+    def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[Found]:
         scores = batch.vectors @ self.centroids.T  # (queries, lanes, cells)
-        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], config.probes)
+        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], limits.probes)
         found = []
         for query in range(len(scores)):
             mask = torch.from_numpy(allowed[query]).to(self.device)
             seen = torch.where(mask, evidence[query], 0.0)
-            rows = seen.topk(min(config.candidates, len(seen))).indices
+            rows = seen.topk(min(limits.candidates, len(seen))).indices
             rows = rows[seen[rows] > 0]
             pruned = self._prune(batch, query, scores[query], rows)
-            rows = rows[pruned.topk(min(max(config.refined, k), len(rows))).indices]
+            rows = rows[pruned.topk(min(limits.refined, len(rows))).indices]
             found.append(self._found(rows, self._score(batch, query, rows)))
         return found
 

@@ -31,7 +31,7 @@ from baleen.index import layout
 from baleen.index.codec import Codec
 from baleen.index.filters import Where, allowed_rows, without
 from baleen.index.layout import Manifest, SegmentEntry
-from baleen.index.search import Found, SearchConfig, Searcher, decode_into
+from baleen.index.search import Found, SearchConfig, Searcher, decode_rows
 from baleen.index.segment import PassageEncoder, Segment, merge
 from baleen.progress import progress
 from baleen.types import Hit, Passage, Ranking
@@ -214,10 +214,8 @@ class Index:
         if place is None:
             raise QueryError(f"{self.root}: no passage has the id '{pid}'")
         segment = self.segments[place[0]]
-        span = segment.span(place[1])
-        mapped = np.empty((span.stop - span.start, self.codec.width), np.float32)
-        decode_into(self.codec, segment, span, mapped)
-        return self.codec.restore(mapped)
+        mapped, lengths = decode_rows(self.codec, segment, np.array([place[1]]))
+        return self.codec.restore(mapped[: lengths[0]])
 
     def search(
         self,
@@ -260,11 +258,11 @@ class Index:
         """`search` for many queries, in batches on a GPU; `exclude` has a collection of ids for each query, or none."""
         for query in vectors:
             self._check_query(query, k)
-        settings = override(config or SearchConfig(), probes=probes, candidates=candidates).at_least(2 * k)
+        limits = override(config or SearchConfig(), probes=probes, candidates=candidates).for_depth(k)
         masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
-        exact = exact or sum(int(mask.sum()) for mask in masks) <= settings.refined
+        exact = exact or sum(int(mask.sum()) for mask in masks) <= limits.refined
         allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
-        found = self._searcher.find(vectors, k, None if exact else settings, focus or self.focus, allowed)
+        found = self._searcher.find(vectors, k, None if exact else limits, focus or self.focus, allowed)
         return [self._rank(each, k) for each in found]
 
     def _check_query(self, vectors: QueryVectors, k: int) -> None:

@@ -330,6 +330,19 @@ def decode(centroids: Array, codebooks: Array, codes: Array, residuals: Array, o
 
 
 @njit(nogil=True, cache=True)
+def decode_rows(
+    centroids: Array, codebooks: Array, codes: Array, residuals: Array, offsets: Array, rows: Array, out: Array
+) -> None:
+    """`decode` for the vectors of some passages, end to end."""
+    first = 0
+    for row in rows:
+        span = slice(offsets[row], offsets[row + 1])
+        length = offsets[row + 1] - offsets[row]
+        decode(centroids, codebooks, codes[span], residuals[span], out[first : first + length])
+        first += length
+
+
+@njit(nogil=True, cache=True)
 def score_vectors(vectors: Array, lengths: Array, queries: Array, out: Array) -> None:
     """out[i, block, lane] = the best match of each lane among the `lengths[i]` vectors of passage i, float32.
 

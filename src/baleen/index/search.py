@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,23 +37,38 @@ Focus = tuple[int | None, int | None]  # how many of the claim's and of the fact
 CELL_RANGE = 12_000  # steps that the largest cell score may take up: residuals fit above it in an int16
 EXACT_BATCH = 512  # passages that are decoded at once
 
+ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, out, start, stop
+
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How much of the index a search looks at.  The defaults were measured: `docs/benchmarks.md`."""
+    """How much of the index a search looks at; what is None goes by how many passages are wanted.
 
-    probes: int = 8
-    candidates: int = 4096
-    refined: int = 1024
+    The defaults were measured (`docs/benchmarks.md`): they find 98% of the exact top ten, and of the exact top hundred
+    when a hundred are wanted 95%, of 354,282 real passages.
+    """
+
+    probes: int = 16
+    candidates: int | None = None
+    refined: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("probes", "candidates", "refined"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} = {getattr(self, name)} should be at least 1")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} = {value} should be at least 1")
 
-    def at_least(self, passages: int) -> SearchConfig:
-        """Wide enough for so many passages to come out."""
-        return SearchConfig(self.probes, max(self.candidates, passages), max(self.refined, passages))
+    def for_depth(self, k: int) -> Limits:
+        """Numbers for a search of k passages, never fewer than it has to return."""
+        refined = max(2048, 40 * k) if self.refined is None else max(self.refined, 2 * k)
+        candidates = 4 * refined if self.candidates is None else max(self.candidates, 2 * k)
+        return Limits(self.probes, max(candidates, refined), refined)
+
+
+class Limits(NamedTuple):
+    probes: int
+    candidates: int
+    refined: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,30 +153,30 @@ class Searcher:
         self,
         queries: Sequence[QueryVectors],
         k: int,
-        config: SearchConfig | None,
+        limits: Limits | None,
         focus: Focus,
         allowed: list[list[Array]],
     ) -> list[Found]:
-        """For each query the k best passages allowed to it, at least; without a config, all of them are scored."""
+        """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
         return [
-            self._find(Lanes.of(query, self.codec, focus), k, config, rows)
+            self._find(Lanes.of(query, self.codec, focus), k, limits, rows)
             for query, rows in zip(queries, allowed, strict=True)
         ]
 
-    def _find(self, lanes: Lanes, k: int, config: SearchConfig | None, allowed: list[Array]) -> Found:
-        if config is not None:
-            found = self.search(lanes, k, config, allowed)
+    def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> Found:
+        if limits is not None:
+            found = self.search(lanes, k, limits, allowed)
             if len(found) >= min(k, sum(int(mask.sum()) for mask in allowed)):
                 return found  # else the probed cells did not hold enough passages
         return self.score_all(lanes, allowed)
 
-    def search(self, lanes: Lanes, k: int, config: SearchConfig, allowed: Sequence[Array]) -> Found:
+    def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The k best allowed passages, at least; a few that scored lower may follow."""
         entries, lane_offsets, inverse_step = self._tables(lanes)
         scores, block_best = self._cell_scores(lanes, inverse_step)
-        found = self._gather(lanes, scores, block_best, config, allowed)
+        found = self._gather(lanes, scores, block_best, limits, allowed)
         found = self._prune(lanes, scores, found)
-        found = found.take(kernels.select_largest(found.scores, max(config.refined, k)))
+        found = found.take(kernels.select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
             found = self._refine(lanes, scores, entries, lane_offsets, found)
             found = found.take(kernels.select_largest(found.scores, 2 * k + 32))
@@ -174,29 +189,16 @@ class Searcher:
 
     def score(self, lanes: Lanes, found: Found) -> Found:
         """The focused score in float32 over decoded vectors: the same bits for the same passage in any company."""
-        scores = np.empty(len(found), np.float32)
 
-        def run(start: int, stop: int) -> None:
+        def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
             for first in range(start, stop, EXACT_BATCH):
                 part = slice(first, min(first + EXACT_BATCH, stop))
-                scores[part] = self._score_part(lanes, found.segments[part], found.rows[part])
+                vectors, lengths = decode_rows(self.codec, segment, rows[part])
+                matches = np.empty((len(lengths), lanes.blocks, LANES), np.float32)
+                kernels.score_vectors(vectors, lengths, lanes.queries, matches)
+                out[part] = lanes.focused(matches)
 
-        self._share(len(found), run, smallest=8)
-        return Found(found.segments, found.rows, scores)
-
-    def _score_part(self, lanes: Lanes, numbers: Array, rows: Array) -> Array:
-        """Scores of some passages, segment by segment as they come."""
-        spans = [self.segments[n].span(r) for n, r in zip(numbers.tolist(), rows.tolist(), strict=True)]
-        lengths = np.array([span.stop - span.start for span in spans], np.int64)
-        vectors = kernels.aligned((int(lengths.sum()) + 4, self.codec.width), np.float32)
-        vectors[-4:] = 0
-        first = 0
-        for number, span, length in zip(numbers.tolist(), spans, lengths.tolist(), strict=True):
-            decode_into(self.codec, self.segments[number], span, vectors[first : first + length])
-            first += length
-        matches = np.empty((len(rows), lanes.blocks, LANES), np.float32)
-        kernels.score_vectors(vectors, lengths, lanes.queries, matches)
-        return lanes.focused(matches)
+        return self._by_segment(found, score, np.float32, smallest=8)
 
     def _tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
         """Lookup tables of bytes, what they leave out of each lane, and how many steps make 1."""
@@ -244,10 +246,10 @@ class Searcher:
         return scores, best
 
     def _gather(
-        self, lanes: Lanes, scores: Array, block_best: Array, config: SearchConfig, allowed: Sequence[Array]
+        self, lanes: Lanes, scores: Array, block_best: Array, limits: Limits, allowed: Sequence[Array]
     ) -> Found:
         """The passages with the most evidence in the cells that the claim's vectors probe; facts do not probe."""
-        probes = min(config.probes, self.codec.cells)
+        probes = min(limits.probes, self.codec.cells)
         cells = np.empty((lanes.lanes[0], probes), np.int32)
         self._share(
             len(cells), lambda start, stop: kernels.probe_cells(scores, block_best, cells, start, stop), smallest=8
@@ -262,7 +264,7 @@ class Searcher:
             rows = touched[:count].copy()
             parts.append((rows, tally[rows, 1]))
         found = Found.join(parts)
-        return found.take(kernels.select_largest(found.scores, config.candidates))
+        return found.take(kernels.select_largest(found.scores, limits.candidates))
 
     def _prune(self, lanes: Lanes, scores: Array, found: Found) -> Found:
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
@@ -279,12 +281,13 @@ class Searcher:
 
         return self._by_segment(found, score)
 
-    def _by_segment(self, found: Found, score: Callable[[Segment, Array, Array, int, int], None]) -> Found:
+    def _by_segment(self, found: Found, score: ScoreRows, kind: npt.DTypeLike = np.int32, smallest: int = 64) -> Found:
+        """Score the rows found in each segment, in ascending order, shared between threads."""
         parts = []
         for number, segment in enumerate(self.segments):
             rows = np.sort(found.rows[found.segments == number])
-            out = np.empty(len(rows), np.int32)
-            self._share(len(rows), partial(score, segment, rows, out), smallest=64)
+            out = np.empty(len(rows), kind)
+            self._share(len(rows), partial(score, segment, rows, out), smallest=smallest)
             parts.append((rows, out))
         return Found.join(parts)
 
@@ -317,11 +320,22 @@ class Searcher:
         return tally, stamp
 
 
-def decode_into(codec: Codec, segment: Segment, span: slice, out: Array) -> None:
-    """Vectors of a segment as the codec restores them, in the mapped space."""
-    if segment.vectors is not None:
-        out[:, : codec.dim] = segment.vectors[span]
-        out[:, codec.dim :] = 0
-    else:
-        assert segment.residuals is not None
-        kernels.decode(codec.float_centroids, codec.codebooks, segment.codes[span], segment.residuals[span], out)
+def decode_rows(codec: Codec, segment: Segment, rows: Array) -> tuple[Array, Array]:
+    """The vectors of some passages as the codec restores them, in the mapped space, end to end, and their lengths.
+
+    Four spare rows of zeros follow, which `score_vectors` may read.
+    """
+    lengths = segment.offsets[rows + 1] - segment.offsets[rows]
+    vectors = kernels.aligned((int(lengths.sum()) + 4, codec.width), np.float32)
+    vectors[-4:] = 0
+    if segment.residuals is not None and segment.vectors is None:
+        kernels.decode_rows(
+            codec.float_centroids, codec.codebooks, segment.codes, segment.residuals, segment.offsets, rows, vectors
+        )
+        return vectors, lengths
+    assert segment.vectors is not None
+    ends = np.cumsum(lengths)
+    for row, end, length in zip(rows.tolist(), ends.tolist(), lengths.tolist(), strict=True):
+        vectors[end - length : end, : codec.dim] = segment.vectors[segment.span(row)]
+    vectors[:, codec.dim :] = 0
+    return vectors, lengths

@@ -1,0 +1,181 @@
+"""The command line: what it prints, where, and how it exits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import CORPUS, tiny_encoder
+
+from baleen import cli
+from baleen.corpus import write
+from baleen.embedded import MODEL
+from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Baleen = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny_encoder(folder / "a").save(folder / "checkpoints" / MODEL)
+    tiny_encoder(folder / "b", seed=1).save(folder / "checkpoints" / "another")
+    return folder / "checkpoints"
+
+
+@pytest.fixture
+def baleen(
+    checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Baleen:
+    """Runs a command in an empty folder that has the tiny corpus as `corpus.jsonl`."""
+    monkeypatch.setenv("BALEEN_CHECKPOINTS", str(checkpoints))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write(CORPUS, tmp_path / "corpus.jsonl")
+
+    def run(*arguments: str) -> Done:
+        capfd.readouterr()
+        monkeypatch.setattr("sys.argv", ["baleen", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capfd.readouterr()
+        return Done(int(stop.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def indexed(baleen: Baleen) -> Baleen:
+    assert baleen("index", "corpus.jsonl", "--out", "c.index", "--bits", "4").code == 0
+    return baleen
+
+
+def test_a_search_prints_one_json_document_and_nothing_else(indexed: Baleen) -> None:
+    done = indexed("search", "Who teaches at the university?", "--index", "c.index", "-k", "3", "--json")
+    assert done.code == 0
+    assert set(done.json) == {"query", "hits", "seconds"}
+    assert done.json["query"] == "Who teaches at the university?"
+    assert [set(hit) for hit in done.json["hits"]] == [{"pid", "title", "score", "text"}] * 3
+    scores = [hit["score"] for hit in done.json["hits"]]
+    assert scores == sorted(scores, reverse=True)
+    first = next(passage for passage in CORPUS if passage.pid == done.json["hits"][0]["pid"])
+    assert (done.json["hits"][0]["title"], done.json["hits"][0]["text"]) == (first.title, first.text)
+
+
+def test_facts_change_the_scores_and_exclusions_the_hits(indexed: Baleen) -> None:
+    plain = indexed("search", "whales", "--index", "c.index", "--json").json["hits"]
+    facts = indexed("search", "whales", "--index", "c.index", "--fact", "Vardal | A harbour town.", "--json").json["hits"]
+    assert {hit["pid"]: hit["score"] for hit in plain} != {hit["pid"]: hit["score"] for hit in facts}
+    without = indexed("search", "whales", "--index", "c.index", "--exclude", plain[0]["pid"], "--json").json["hits"]
+    assert [hit["pid"] for hit in without] == [hit["pid"] for hit in plain[1:]]
+
+
+def test_k_beyond_the_corpus_returns_the_corpus(indexed: Baleen) -> None:
+    assert len(indexed("search", "whales", "--index", "c.index", "-k", "99", "--json").json["hits"]) == len(CORPUS)
+
+
+def test_a_search_for_people_names_titles(indexed: Baleen) -> None:
+    done = indexed("search", "whales", "--index", "c.index", "-k", "1")
+    assert done.code == 0
+    assert any(passage.title in done.out for passage in CORPUS)
+
+
+def test_metadata_filters_a_search(baleen: Baleen) -> None:
+    lines = [{"id": i, "title": f"Town {i}", "text": "A harbour town.", "year": 2017 + i % 2} for i in range(6)]
+    Path("towns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert baleen("index", "towns.jsonl", "--out", "t.index").code == 0
+    hits = baleen("search", "a town", "--index", "t.index", "--where", "year=2018", "--json").json["hits"]
+    assert sorted(hit["pid"] for hit in hits) == ["1", "3", "5"]
+
+
+def test_an_index_is_described_changed_and_checked(indexed: Baleen) -> None:
+    Path("more.jsonl").write_text('{"id": "new", "title": "Squid", "text": "Squid are eaten by whales."}\n')
+    assert indexed("index", "--out", "c.index", "--info", "--json").json["passages"] == len(CORPUS)
+    assert indexed("index", "more.jsonl", "--out", "c.index", "--add", "--json").json["passages"] == len(CORPUS) + 1
+    gone = indexed("index", "--out", "c.index", "--delete", "new", "--delete", CORPUS[0].pid, "--json").json
+    assert (gone["deleted"], gone["passages"]) == (1, len(CORPUS) - 1)  # the added segment had nothing left alive
+    assert indexed("index", "--out", "c.index", "--compact", "--json").json["deleted"] == 0
+    assert indexed("index", "--out", "c.index", "--verify", "--json").json["files_verified"] > 0
+
+
+BAD = {
+    "no JSON": b'{"id": "1", "title": "T", "text": "x"}\nnot json\n',
+    "a missing title": b'{"id": "1", "title": "T", "text": "x"}\n{"id": "2", "text": "x"}\n',
+    "a repeated id": b'{"id": "1", "title": "T", "text": "x"}\n{"id": "1", "title": "T", "text": "x"}\n',
+    "an empty passage": b'{"id": "1", "title": "T", "text": "x"}\n{"id": "2", "title": "T", "text": " "}\n',
+    "invalid UTF-8": b'{"id": "1", "title": "T", "text": "x"}\n{"id": "2", "title": "\xff", "text": "x"}\n',
+    "a line of 10 MB": b'{"id": "1", "title": "T", "text": "x"}\n{"id": "2", "text": "' + b"x" * 10_500_000 + b'"}\n',
+}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line_that_names_file_and_line_and_leaves_no_index(baleen: Baleen, content: bytes) -> None:
+    Path("bad.jsonl").write_bytes(content)
+    done = baleen("index", "bad.jsonl", "--out", "bad.index")
+    assert done.code == 4
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("error: bad.jsonl:2: ")
+    assert not Path("bad.index").exists()
+    skipped = baleen("index", "bad.jsonl", "--out", "bad.index", "--skip-bad", "--json")
+    assert skipped.code == 0
+    assert (skipped.json["indexed"], skipped.json["skipped"]) == (1, 1)
+
+
+def test_an_empty_file_is_an_error(baleen: Baleen) -> None:
+    Path("empty.jsonl").touch()
+    done = baleen("index", "empty.jsonl", "--out", "e.index")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "empty.jsonl" in done.err
+    assert not Path("e.index").exists()
+
+
+def test_a_failed_addition_leaves_the_index_as_it_was(indexed: Baleen) -> None:
+    Path("bad.jsonl").write_bytes(BAD["a missing title"])
+    assert indexed("index", "bad.jsonl", "--out", "c.index", "--add").code == 4
+    assert indexed("index", "--out", "c.index", "--verify", "--json").json["passages"] == len(CORPUS)
+
+
+def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
+    refusals = [
+        (["search", "whales", "--index", "nowhere"], IndexNotFoundError.exit_code, "nowhere"),
+        (["search", " ", "--index", "c.index"], QueryError.exit_code, "empty"),
+        (["search", "whales", "--index", "c.index", "-k", "0"], QueryError.exit_code, "k = 0"),
+        (["search", "whales", "--index", "c.index", "--model", "another"], EncoderMismatchError.exit_code, "encoder"),
+        (["index", "corpus.jsonl", "--out", "c.index"], IndexExistsError.exit_code, "already"),
+        (["index", "--out", "c.index", "--delete", "nobody"], QueryError.exit_code, "nobody"),
+        (["index"], 2, "give files"),
+        (["search"], 2, "Missing argument"),
+    ]
+    for arguments, code, part in refusals:
+        done = indexed(*arguments)
+        assert (done.code, done.out) == (code, ""), arguments
+        assert part in done.err
+
+
+def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen) -> None:
+    done = baleen("demo")
+    assert done.code == 0
+    assert "Hop 2" in done.out
+
+
+def test_split_writes_a_collection_that_reads_the_same(baleen: Baleen) -> None:
+    assert baleen("split", "corpus.jsonl", "--out", "split.jsonl.gz").code == 0
+    first = baleen("index", "corpus.jsonl", "--out", "one.index", "--json").json
+    second = baleen("index", "split.jsonl.gz", "--out", "two.index", "--json").json
+    assert first["vectors"] == second["vectors"]
