@@ -121,7 +121,7 @@ def test_a_whole_run_reports_every_field_and_is_drawn_as_markdown():
 
 
 def test_a_work_folder_keeps_indexes_and_exact_answers(tmp_path):
-    config = BenchConfig(sizes=(60,), bits=(2,), queries=3, vectors=8, work_dir=str(tmp_path))
+    config = BenchConfig(sizes=(60,), bits=(2,), queries=3, vectors=8, k=3, work_dir=str(tmp_path))
     grid = {"probes": (2,), "candidates": (16,), "refined": (8, 32)}
     first = sweep(config, **grid)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}

@@ -298,6 +298,46 @@ def init(
     typer.echo(str(out))
 
 
+def _bench(name: str, about: str) -> None:
+    """Add `baleen bench NAME`: the three benches of an index take the same options."""
+
+    @bench.command(name, help=about)
+    def command(
+        size: Annotated[
+            list[int] | None, typer.Option("--size", help="Synthetic passages (repeatable; 0: none)")
+        ] = None,
+        bits: Annotated[
+            list[int] | None, typer.Option("--bits", help="Bits a dimension (repeatable) [default: 2, 4]")
+        ] = None,
+        queries: Annotated[int, typer.Option(help="How many are timed")] = 100,
+        corpus: Annotated[str | None, typer.Option(help="A collection, to measure real vectors too")] = None,
+        model: Annotated[str | None, typer.Option("--model", help="The checkpoint that encodes the collection")] = None,
+        questions: Annotated[
+            str | None, typer.Option(help="Questions for the collection [default: its sentences]")
+        ] = None,
+        work_dir: Annotated[str | None, typer.Option(help="Keep indexes here, and use those that are there")] = None,
+        threads: ThreadsOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        from baleen.bench.report import markdown
+        from baleen.bench.search import BenchConfig, run_all
+        from baleen.config import override
+
+        sizes = tuple(filter(None, size)) if size is not None else None
+        given: dict[str, Any] = {
+            "growth_sizes" if name == "growth" else "sizes": sizes,
+            "bits": tuple(bits or ()) or None,
+        }
+        config = BenchConfig(queries=queries, corpus=corpus, checkpoint=model, questions=questions)
+        result = run_all(override(config, work_dir=work_dir, threads=threads, **given), [name])
+        typer.echo(json.dumps(result) if as_json else markdown(result))
+
+
+_bench("search", "Build, size, recall and latency of an index, at each width.")
+_bench("growth", "Latency and memory of a small index against those of a large one.")
+_bench("sweep", "Recall and latency over a grid of search settings.")
+
+
 @bench.command("batch")
 def bench_batch(
     questions: Annotated[Path, typer.Argument(help="A JSON list or JSONL file with 'question', 'claim' or 'text'")],
@@ -305,16 +345,17 @@ def bench_batch(
         Path | None, typer.Option("--index", help="An index's folder [default: the demonstration corpus]")
     ] = None,
     model: ModelOption = None,
-    count: Annotated[int, typer.Option(min=1, help="How many queries; questions repeat where there are fewer")] = 1000,
+    count: Annotated[int, typer.Option(min=1, help="How many queries; questions come round again")] = 1000,
     k: Annotated[int, typer.Option("-k", help="How many passages for each")] = 100,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Milliseconds a query when many are searched at once."""
-    from baleen.bench.batch import batched, read_questions
+    from baleen.bench.batch import batched
+    from baleen.bench.real import read_questions
 
-    texts = read_questions(questions, count)
-    _print_report(batched(_retriever(index, model, device, None), texts, k), as_json)
+    texts = read_questions(questions)
+    _print_report(batched(_retriever(index, model, device, None), texts, count, k), as_json)
 
 
 @app.command()

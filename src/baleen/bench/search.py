@@ -25,9 +25,9 @@ from baleen.types import Record
 
 __all__ = ["BENCHES", "BenchConfig", "BenchRow", "SweepRow", "growth", "run", "run_all", "sweep"]
 
-PROBES = (2, 4, 8, 16, 32)
-CANDIDATES = (1024, 2048, 4096, 8192)
-REFINED = (256, 512, 1024, 2048)
+PROBES = (4, 8, 16, 32)
+CANDIDATES = (2048, 4096, 8192, 16_384)
+REFINED = (512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class BenchRow(Record):
 
 @dataclass(frozen=True, slots=True)
 class SweepRow(Record):
-    """One setting of a search on one index."""
+    """One setting of a search on one index; the numbers are those that it came to for k passages."""
 
     dataset: str
     bits: int
@@ -148,13 +148,13 @@ def _sweep_row(
 ) -> SweepRow:
     warm, measured = split_warm_up(work.queries)
     timed(index, warm, k, config=setting)
-    result = timed(index, measured, k, config=setting)
+    result, limits = timed(index, measured, k, config=setting), setting.for_depth(k)
     return SweepRow(
         dataset=work.data.name,
         bits=index.codec.bits,
-        probes=setting.probes,
-        candidates=setting.candidates,
-        refined=setting.refined,
+        probes=limits.probes,
+        candidates=limits.candidates,
+        refined=limits.refined,
         recall=recall(result.pids, expected),
         p50_ms=result.p50,
         p95_ms=result.p95,

@@ -36,6 +36,7 @@ class BenchConfig:
 
     `corpus` with `checkpoint` measures on a real collection as well, up to `limit` passages of it, with `questions`
     drawn from a file or else sentences of its own.  `probes`, `candidates` and `refined` override a search's defaults.
+    A corpus with no more passages than a search refines is searched exactly, and says nothing about approximation.
     `work_dir` keeps indexes and exact answers, and takes those that are there.
     """
 
