@@ -62,7 +62,6 @@ CONTESTANTS = (
     Contestant("exact, torch fp32", "run_exact.py", 32),
     Contestant("Baleen", "run_baleen.py", 2),
     Contestant("Baleen", "run_baleen.py", 4),
-    Contestant("fast-plaid", "run_fast_plaid.py", 2, "fast-plaid"),
     Contestant("fast-plaid", "run_fast_plaid.py", 4, "fast-plaid"),
     Contestant("WARP (PyLate)", "run_warp.py", 4, "pylate"),
 )

@@ -81,23 +81,25 @@ def random_texts(count: int, *, seed: int = 0, longest: int = 12) -> dict[str, s
     return {f"p{number}": random_text(chance, chance.randint(1, longest)) for number in range(count)}
 
 
-def slow_score(vectors: QueryVectors, passage: Array, focus: Focus) -> float:
-    """The focused score of one passage (length, dim), by `scoring.focused_score` in double precision."""
-    import torch
-
-    from baleen.scoring import focused_score
-
-    claim, facts, tokens = (
-        torch.from_numpy(np.asarray(part, np.float64))[None] for part in (vectors.query, vectors.facts, passage)
-    )
-    return float(focused_score(claim, None, facts, None, tokens, None, query_focus=focus[0], facts_focus=focus[1]))
-
-
 def slow_scores(
     index: Index, vectors: QueryVectors, pids: Iterable[str], focus: Focus | None = None
 ) -> dict[str, float]:
-    """The score of each of these passages by its vectors as the index restores them."""
-    return {pid: slow_score(vectors, index.vectors(pid), focus or index.focus) for pid in pids}
+    """The focused score of each of these passages, by `scoring.py` in double precision over the restored vectors."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    from baleen.scoring import focused_score
+
+    pids = list(pids)
+    if not pids:
+        return {}
+    restored = [torch.from_numpy(index.vectors(pid)).double() for pid in pids]
+    passages = pad_sequence(restored, batch_first=True)  # (P, M, d)
+    mask = torch.arange(passages.shape[1]) < torch.tensor([len(rows) for rows in restored])[:, None]
+    claim, facts = (torch.from_numpy(part).double()[None] for part in (vectors.query, vectors.facts))
+    keep = dict(zip(("query_focus", "facts_focus"), focus or index.focus, strict=True))
+    scores = focused_score(claim, None, facts, None, passages, mask, **keep)
+    return dict(zip(pids, scores[0].tolist(), strict=True))
 
 
 def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import CORPUS, tiny_encoder
 
 from baleen import cli
 from baleen.corpus import write
 from baleen.embedded import MODEL
 from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
+from fakes import CORPUS, tiny_encoder
 
 
 @dataclass
@@ -80,7 +80,9 @@ def test_a_search_prints_one_json_document_and_nothing_else(indexed: Baleen) -> 
 
 def test_facts_change_the_scores_and_exclusions_the_hits(indexed: Baleen) -> None:
     plain = indexed("search", "whales", "--index", "c.index", "--json").json["hits"]
-    facts = indexed("search", "whales", "--index", "c.index", "--fact", "Vardal | A harbour town.", "--json").json["hits"]
+    facts = indexed("search", "whales", "--index", "c.index", "--fact", "Vardal | A harbour town.", "--json").json[
+        "hits"
+    ]
     assert {hit["pid"]: hit["score"] for hit in plain} != {hit["pid"]: hit["score"] for hit in facts}
     without = indexed("search", "whales", "--index", "c.index", "--exclude", plain[0]["pid"], "--json").json["hits"]
     assert [hit["pid"] for hit in without] == [hit["pid"] for hit in plain[1:]]

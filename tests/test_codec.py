@@ -104,16 +104,8 @@ def test_sixteen_bits_keep_no_residuals() -> None:
     assert Quantizer(codec).encode(unit_vectors(7, 24))[1].shape == (7, 0)
 
 
-# Known to fail: the stretch has no prior, so it magnifies errors in the directions that a tiny sample lacks.
-TOO_FEW = pytest.mark.xfail(strict=False, reason="a fault of the codec")
-HANDFULS = [
-    pytest.param(sample, bits, marks=TOO_FEW if sample == 1 or (sample < 10 and bits == 1) else ())
-    for sample in (1, 2, 5, 10, 40)
-    for bits in (1, 2, 4)
-]
-
-
-@pytest.mark.parametrize(("sample", "bits"), HANDFULS)
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize("sample", [1, 2, 5, 10, 40])
 def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) -> None:
     codec = fit(unit_vectors(sample, 32), cell_count(sample), bits)
     others = unit_vectors(400, 32, seed=7)

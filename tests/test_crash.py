@@ -41,8 +41,5 @@ def test_two_hundred_killed_writers_leave_one_whole_state_each() -> None:
     assert found["before"] > 0
 
 
-@pytest.mark.xfail(
-    strict=False, reason="a fault of the index: files may go between reading the manifest and mapping them"
-)
 def test_opening_while_another_process_writes_finds_a_whole_state() -> None:
     run_benchmark("--opens", "800")

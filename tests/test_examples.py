@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from fakes import CORPUS, tiny_encoder
 
 from baleen.corpus import write
 from baleen.embedded import MODEL
+from fakes import CORPUS, tiny_encoder
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

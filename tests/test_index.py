@@ -28,7 +28,6 @@ ENCODER = WordEncoder()
 TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak wind", "fire": "ember"}
 
 # Known to fail: each of these is a fault of the index, and its mark goes when the fault does.
-FAULT = pytest.mark.xfail(strict=False, reason="a fault of the index")
 
 
 @pytest.fixture(scope="session")
@@ -325,13 +324,11 @@ def test_an_emptied_index_takes_passages_again(emptied: Index) -> None:
     assert_holds(emptied, TEXTS)
 
 
-@FAULT
 def test_an_emptied_index_finds_nothing(emptied: Index) -> None:
     for exact in (True, False):
         assert len(emptied.search(ENCODER.encode_query("whale"), exact=exact)) == 0
 
 
-@FAULT
 def test_an_emptied_index_can_be_compacted(emptied: Index) -> None:
     emptied.compact()
     assert len(Index.open(emptied.root)) == 0
@@ -373,7 +370,6 @@ def test_another_encoder_is_refused_by_both_names(root: Path) -> None:
     index.check_encoder(ENCODER.fingerprint)
 
 
-@FAULT
 def test_the_encoder_is_held_against_the_newest_state(root: Path) -> None:
     index, other = Index.open(root), WordEncoder(name="other")
     Index.build(root, passages_of(TEXTS), other, overwrite=True)
@@ -409,7 +405,6 @@ def test_a_state_that_is_open_outlives_changes_by_others(root: Path) -> None:
     assert_holds(reader, TEXTS)
 
 
-@FAULT
 def test_a_folder_that_was_made_anew_is_noticed(root: Path) -> None:
     index = Index.open(root)
     shutil.rmtree(root)
@@ -470,7 +465,6 @@ def test_an_altered_file_is_found_by_verify(root: Path) -> None:
     assert index.verify() == len(list(index.manifest.files()))
 
 
-@FAULT
 def test_a_broken_index_may_be_rebuilt_as_its_message_says(root: Path) -> None:
     (root / layout.MANIFEST).write_text("{")
     with pytest.raises(IndexCorruptError, match="rebuild the index"):

@@ -187,7 +187,6 @@ def test_where_leaves_only_passages_that_fit(
     assert_ranks(index.search(query, 60, where=where, config=config), slow_scores(index, query, fitting), 60)
 
 
-@pytest.mark.xfail(strict=False, reason="a fault of the index: a list cannot be looked up in a set")
 def test_where_looks_for_values_that_are_lists_in_sets_too(catalogue: tuple[Index, dict[str, Passage]]) -> None:
     assert len(catalogue[0].search(query_of(3, 0), where={"tags": {"even"}})) == 0
 

@@ -9,10 +9,13 @@ are as many at any size, topics grow with the corpus.  Unlike real vectors, thes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,8 @@ from baleen.types import Passage
 from baleen.vectors import PassageVectors, QueryVectors
 
 Array = npt.NDArray[Any]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 CHUNK = 1000  # passages that are made at once
 TYPES = 2048
@@ -66,14 +71,13 @@ class SyntheticCorpus:
 
     def encode_passages(self, passages: Iterable[Passage]) -> Iterator[Batch]:
         """The vectors of passages that `passages` made, chunk by chunk."""
-        for number, group in groupby(passages, key=lambda passage: int(passage.pid) // CHUNK):
-            batch = list(group)
-            vectors = self.chunk(number)[[int(passage.pid) % CHUNK for passage in batch]]
-            yield batch, self._flat(vectors)
+        groups = ((number, list(group)) for number, group in groupby(passages, key=lambda p: int(p.pid) // CHUNK))
+        for batch, vectors in _ahead(groups, lambda group: (group[1], self.chunk(group[0]))):
+            yield batch, self._flat(vectors[[int(passage.pid) % CHUNK for passage in batch]])
 
     def stream(self) -> Iterator[PassageVectors]:
         """Every vector in order, a chunk at a time."""
-        return (self._flat(self.chunk(number)) for number in range(-(-self.size // CHUNK)))
+        return map(self._flat, _ahead(range(-(-self.size // CHUNK)), self.chunk))
 
     def _flat(self, vectors: Array) -> PassageVectors:
         return PassageVectors(vectors.reshape(-1, self.dim), np.full(len(vectors), self.length, np.int32))
@@ -134,6 +138,19 @@ class SyntheticCorpus:
         shares: Array = np.cumsum(frequencies) / frequencies.sum()
         shares[-1] = 1  # whatever rounding has left: a draw is below 1
         return shares
+
+
+def _ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
+    """What `make` makes of each item, in order, made in threads a few items ahead: random numbers need no lock."""
+    workers = min(8, len(os.sched_getaffinity(0)))
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            waiting.append(pool.submit(make, item))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _random(*key: int) -> np.random.Generator:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.errors import ConfigError, CorpusError, IndexExistsError, IndexNotFoundError
+from baleen.errors import ConfigError, CorpusError, IndexCorruptError, IndexExistsError, IndexNotFoundError
 from baleen.index import layout
-from baleen.index.codec import BITS, Codec, cell_count
+from baleen.index.codec import BITS, MAX_CELLS, Codec, cell_count
 from baleen.index.fitting import CODEBOOK_SAMPLE, Quantizer, fit
 from baleen.index.layout import Manifest, SegmentEntry
 from baleen.index.segment import PassageEncoder, SegmentWriter
@@ -39,9 +39,10 @@ def build(
     """Write and commit a new index; see `Index.build`."""
     if bits not in BITS:
         raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
-    generation = refuse_existing(root, overwrite) + 1
-    folder = f"g{generation:06d}"
-    with _building(root), _spooled(root, f"{folder}/segment", passages, encoder) as writer:
+    if cells is not None and not 1 <= cells <= MAX_CELLS:
+        raise ConfigError(f"cells = {cells} should be from 1 to {MAX_CELLS}")
+    with _building(root, overwrite) as generation, _spooled(root, generation, passages, encoder) as writer:
+        folder = f"g{generation:06d}"
         if not writer.passages:
             raise CorpusError("no passages were given, and an index needs at least one")
         count = min(cells or cell_count(writer.vectors), writer.vectors)
@@ -60,7 +61,7 @@ def build(
             segments=(_finish(writer, codec, device),),
             settings={"seed": seed, "cells": count},
         )
-        layout.sync_folder(root / folder)
+        layout.sync_generation(root, generation)
         layout.commit(root, manifest)
         layout.sweep(root)
     return manifest
@@ -70,7 +71,7 @@ def write_segment(
     root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder, codec: Codec, device: str
 ) -> SegmentEntry | None:
     """One more segment with a codec that is there already; None if there were no passages."""
-    with _spooled(root, f"g{generation:06d}/segment", passages, encoder) as writer:
+    with _spooled(root, generation, passages, encoder) as writer:
         return _finish(writer, codec, device) if writer.passages else None
 
 
@@ -80,9 +81,11 @@ def _finish(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
 
 
 @contextmanager
-def _spooled(root: Path, name: str, passages: Iterable[Passage], encoder: PassageEncoder) -> Iterator[SegmentWriter]:
+def _spooled(
+    root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder
+) -> Iterator[SegmentWriter]:
     """A segment whose passages are written and encoded to float vectors, to be finished with a codec."""
-    with closing(SegmentWriter(root, name, encoder.dim)) as writer:
+    with closing(SegmentWriter(root, f"g{generation:06d}/segment", encoder.dim)) as writer:
         with progress("encoding passages", unit="passages") as bar:
             for batch, vectors in encoder.encode_passages(passages):
                 writer.append(batch, vectors)
@@ -97,31 +100,32 @@ def _sample(vectors: Array, cells: int, seed: int) -> Array:
     return vectors[np.sort(rows)]
 
 
-def refuse_existing(root: Path, overwrite: bool) -> int:
-    """The generation of the index that stands here, 0 if none does; an error unless it may be overwritten."""
+def refuse_existing(root: Path, overwrite: bool) -> None:
+    """An error if an index stands here and may not be overwritten; one that is broken may be."""
     try:
-        generation = layout.read_manifest(root).generation
+        layout.read_manifest(root)
     except IndexNotFoundError:
-        return 0
+        return
+    except IndexCorruptError:
+        if not overwrite:
+            raise
     if not overwrite:
         raise IndexExistsError(
             f"{root}: there is an index here already; add to it, overwrite it, or name another folder"
         )
-    return generation
 
 
 @contextmanager
-def _building(root: Path) -> Iterator[None]:
-    """Hold the lock of an index to be; leave nothing behind on failure."""
+def _building(root: Path, overwrite: bool) -> Iterator[int]:
+    """Hold the lock of an index to be and yield its generation; leave nothing behind on failure."""
     fresh = not root.exists()
-    try:
-        with layout.writing(root):
-            try:
-                yield
-            except BaseException:
+    with layout.writing(root):
+        try:
+            refuse_existing(root, overwrite)
+            yield 1 + max((int(folder.name[1:]) for folder in root.glob("g" + 6 * "[0-9]")), default=0)
+        except BaseException:
+            if fresh:
+                shutil.rmtree(root, ignore_errors=True)
+            else:
                 layout.sweep(root)
-                raise
-    except BaseException:
-        if fresh:
-            shutil.rmtree(root, ignore_errors=True)
-        raise
+            raise

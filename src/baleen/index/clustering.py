@@ -38,7 +38,11 @@ def kmeans(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
     owner = nearest(points, centres)
     parts = [points[owner == group] for group in range(groups)]
     shares = _shares([len(part) for part in parts], k)
-    starts = [_lloyd(part, _sample(part, share, generator), ROUNDS) for part, share in zip(parts, shares, strict=True)]
+    starts = [
+        _lloyd(part, _sample(part, share, generator), ROUNDS)
+        for part, share in zip(parts, shares, strict=True)
+        if share
+    ]
     return _lloyd(points, torch.cat(starts), 2)
 
 

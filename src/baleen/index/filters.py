@@ -48,5 +48,6 @@ def _test(wanted: Any) -> Callable[[Any], bool]:
     if callable(wanted):
         return lambda value: value is not None and bool(wanted(value))
     if isinstance(wanted, (list, tuple, set, frozenset)):
-        return lambda value: value in wanted
+        listed = list(wanted)  # a value may be a list itself, which no set can be asked for
+        return lambda value: value in listed
     return lambda value: bool(value == wanted)

@@ -22,7 +22,7 @@ CODEBOOK_SAMPLE = 65_536
 CODEBOOK_ROUNDS = 8
 RESIDUALS_AT_ONCE = 8192
 STRETCH = 0.5  # 0 leaves vectors as they are, 1 corrects for their second moment in full
-PRIOR_WEIGHT = 256  # how many vectors' worth of prior variance holds codebooks open when the sample is small
+PRIOR_WEIGHT = 256  # how many vectors' worth of prior holds the codec open when the sample is small
 
 
 def fit(sample: Array, cells: int, bits: int, *, seed: int = 0, device: str = "cpu") -> Codec:
@@ -130,7 +130,10 @@ def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
     every match of a query alike and does not average out.  Half of the full correction (a power of one half) measured
     best.  Directions that hardly occur are kept from vanishing, for vectors yet to come.
     """
-    moments, axes = torch.linalg.eigh((points.T @ points / len(points)).double().cpu())
+    moment = (points.T @ points).double().cpu()
+    # A few vectors tell little of those to come: they are taken for as many more that point everywhere alike.
+    moment += PRIOR_WEIGHT * moment.trace() / len(points) * torch.eye(len(moment)) / len(moment)
+    moments, axes = torch.linalg.eigh(moment)
     powers = (moments / moments.mean()).clamp(min=0.02) ** (STRETCH / 2)
     maps = ((axes * power) @ axes.T for power in (powers, 1 / powers))
     first, second = (each.float().to(points.device) for each in maps)

@@ -99,14 +99,23 @@ class Index:
         With a GPU as `device` the first search copies the index into its memory.
         """
         root = Path(root)
-        return cls(root, layout.read_manifest(root), device=device, threads=threads)
+        manifest = layout.read_manifest(root)
+        while True:
+            try:
+                return cls(root, manifest, device=device, threads=threads)
+            except IndexCorruptError:
+                # Another process may have committed since, and removed the files of the state that was read.
+                newest = layout.read_manifest(root)
+                if newest == manifest:
+                    raise
+                manifest = newest
 
     def add(self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu") -> int:
         """Add passages; one whose id is here already takes its place.  Returns how many were added."""
         from baleen.index.building import write_segment
 
-        self.check_encoder(encoder.fingerprint)
         with self._change() as generation:
+            self.check_encoder(encoder.fingerprint)
             entry = write_segment(self.root, generation, passages, encoder, self.codec, device)
             if entry is None:
                 return 0
@@ -140,7 +149,8 @@ class Index:
         return before - self.bytes
 
     def verify(self) -> int:
-        """Check every file against its checksum; returns how many there are, or raises IndexCorruptError."""
+        """Check every file of the newest state against its checksum; returns how many there are."""
+        self._load(layout.read_manifest(self.root))
         files = list(self.manifest.files())
         with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
             for file in files:
@@ -305,7 +315,7 @@ class Index:
         """Hold the lock, on the newest state; what did not get committed is swept away."""
         with layout.writing(self.root):
             newest = layout.read_manifest(self.root)
-            if newest.generation != self.manifest.generation:
+            if newest != self.manifest:
                 self._load(newest)
             try:
                 yield newest.generation + 1
@@ -313,7 +323,7 @@ class Index:
                 layout.sweep(self.root)
 
     def _commit(self, generation: int, entries: tuple[SegmentEntry, ...]) -> None:
-        layout.sync_folder(self.root / f"g{generation:06d}")
+        layout.sync_generation(self.root, generation)
         manifest = dataclasses.replace(self.manifest, generation=generation, segments=entries)
         layout.commit(self.root, manifest)
         self._load(manifest)

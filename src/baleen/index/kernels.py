@@ -27,7 +27,6 @@ from baleen.index.vector_ir import LANES, best_cells, best_tokens, count_at_leas
 Array = npt.NDArray[Any]
 
 EMPTY = -20_000  # the score of a lane without a vector: below any real one, and far from overflow
-TABLE_MAX = 127  # of a lookup entry: two of them fit a byte
 
 
 def aligned(shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:

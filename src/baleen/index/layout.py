@@ -137,6 +137,13 @@ def commit(root: Path, manifest: Manifest) -> None:
     sync_folder(root)
 
 
+def sync_generation(root: Path, generation: int) -> None:
+    """Make the names of a generation's files durable; their contents were synced as they were written."""
+    for folder, _, _ in os.walk(root / f"g{generation:06d}"):
+        sync_folder(Path(folder))
+    sync_folder(root)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -160,11 +167,13 @@ def writing(root: Path) -> Iterator[None]:
 
 
 def sweep(root: Path) -> None:
-    """Remove generation folders and files that the manifest does not name."""
+    """Remove generation folders and files that the manifest does not name; a manifest that cannot be read names all."""
     try:
         named = {entry.path for entry in read_manifest(root).files()}
     except IndexNotFoundError:
         named = set()
+    except (IndexCorruptError, IndexFormatError):
+        return
     for folder in root.glob("g[0-9]*"):
         if not any(path.startswith(f"{folder.name}/") for path in named):
             shutil.rmtree(folder)

@@ -34,7 +34,11 @@ from baleen.vectors import QueryVectors
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]  # how many of the claim's and of the facts' matches count; None: all
 
-CELL_RANGE = 12_000  # steps that the largest cell score may take up: residuals fit above it in an int16
+CELL_RANGE, RESIDUAL_RANGE = (
+    12_000,
+    20_000,
+)  # steps that a cell score and all residuals may take up: an int16 holds both
+TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
 
 ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, out, start, stop
@@ -136,6 +140,8 @@ class Found:
     @classmethod
     def join(cls, parts: Sequence[tuple[Array, Array]]) -> Found:
         """From (rows, scores) of each segment."""
+        if not parts:
+            return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
         numbers = [np.full(len(rows), number, np.int64) for number, (rows, _) in enumerate(parts)]
         return cls(*(np.concatenate(column) for column in (numbers, *zip(*parts, strict=True))))
 
@@ -219,7 +225,7 @@ class Searcher:
                 widest[block] = kernels.lookup_range(floats[block], lowest[block])
 
         self._share(blocks, fill)
-        inverse_step = 1 / max(least, float(widest.max()) / kernels.TABLE_MAX)
+        inverse_step = 1 / max(least, float(widest.max()) / min(TABLE_MAX, RESIDUAL_RANGE // codec.subspaces))
 
         def quantise(start: int, stop: int) -> None:
             for block in range(start, stop):
