@@ -347,15 +347,24 @@ def bench_batch(
     model: ModelOption = None,
     count: Annotated[int, typer.Option(min=1, help="How many queries; questions come round again")] = 1000,
     k: Annotated[int, typer.Option("-k", help="How many passages for each")] = 100,
+    probes: Annotated[int | None, typer.Option(help="Cells that each query vector looks into")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Passages that are scored by their centroids")] = None,
+    refined: Annotated[int | None, typer.Option(help="Passages that are scored by their residuals")] = None,
+    exact: Annotated[int, typer.Option(help="Queries that are also searched exactly, to tell the recall")] = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Milliseconds a query when many are searched at once."""
     from baleen.bench.batch import batched
     from baleen.bench.real import read_questions
+    from baleen.config import override
+    from baleen.index import SearchConfig
 
     texts = read_questions(questions)
-    _print_report(batched(_retriever(index, model, device, None), texts, count, k), as_json)
+    config = override(SearchConfig(), probes=probes, candidates=candidates, refined=refined)
+    retriever = _retriever(index, model, device, threads)
+    _print_report(batched(retriever, texts, count=count, k=k, config=config, exact=exact), as_json)
 
 
 @app.command()

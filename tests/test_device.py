@@ -1,0 +1,81 @@
+"""The batched search in torch against brute force; on a GPU as on torch's CPU device."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from baleen.index import Index
+from baleen.index.device import DeviceSearcher
+from baleen.index.search import Limits
+from baleen.types import Ranking
+from baleen.vectors import QueryVectors
+from index_fakes import Focus, WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores
+
+ENCODER = WordEncoder(dim=24)
+TEXTS = random_texts(70, seed=3, longest=14)
+OPEN = Limits(probes=10**6, candidates=10**6, refined=10**6)
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def query_of(claim: int, facts: int, seed: int) -> QueryVectors:
+    chance = random.Random(seed)
+    return ENCODER.encode_query(random_text(chance, claim), random_text(chance, facts) if facts else "")
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4, 16])
+def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """In two segments, with a passage deleted."""
+    folder: Path = tmp_path_factory.mktemp("device")
+    passages = passages_of(TEXTS | {"doomed": "stem1-1 stem2-2"})
+    built = Index.build(folder / "index", passages[:50], ENCODER, bits=request.param)
+    built.add(passages[50:], ENCODER)
+    built.delete(["doomed"])
+    return built
+
+
+def find(
+    index: Index, device: str, queries: list[QueryVectors], limits: Limits | None, focus: Focus, k: int = 10
+) -> list[Ranking]:
+    searcher = DeviceSearcher(index.codec, index.segments, device)
+    allowed = [[segment.alive for segment in index.segments]] * len(queries)
+    return [index._rank(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
+@pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
+def test_a_batch_of_unlike_queries_is_brute_force_for_each(
+    index: Index, device: str, limits: Limits | None, focus: Focus
+) -> None:
+    queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
+    for query, ranking in zip(queries, find(index, device, queries, limits, focus), strict=True):
+        assert_ranks(ranking, slow_scores(index, query, TEXTS, focus), 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
+    """Narrow limits leave the same passages standing on the device as on the CPU."""
+    queries = [query_of(20, 4, seed) for seed in range(6)]
+    narrow = Limits(probes=4, candidates=30, refined=15)
+    alive = [segment.alive for segment in index.segments]
+    on_cpu = [index._rank(f, 5) for f in index._searcher.find(queries, 5, narrow, (32, 8), [alive] * 6)]
+    agreed = [
+        len(set(a.pids) & set(b.pids)) / 5
+        for a, b in zip(on_cpu, find(index, device, queries, narrow, (32, 8), 5), strict=True)
+    ]
+    assert np.mean(agreed) >= 0.9, "ties and int16 steps may part them here and there, no more"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) -> None:
+    searcher = DeviceSearcher(index.codec, index.segments, device)
+    query = query_of(20, 4, 0)
+    first, second = (segment.alive.copy() for segment in index.segments)
+    first[:] = False
+    (found,) = searcher.find([query], 100, OPEN, (32, 8), [[first, second]])
+    assert set(found.segments.tolist()) == {1}
+    assert len(found) == int(second.sum())
