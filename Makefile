@@ -1,9 +1,11 @@
 # Everything that a newcomer, a developer and CI run.  Each target sets itself up first and skips what is done already.
-PYTHON ?= python3.11
+PYTHON ?= $(or $(shell command -v python3.11),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-MODEL := checkpoints/untrained
+MODEL := checkpoints/flipr-untrained
+CORPUS ?=
+QUESTIONS ?=
 
 .PHONY: setup model demo test check format bench bench-peers clean
 
@@ -34,8 +36,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)
-	$(BIN)/baleen bench search
+# make bench CORPUS=corpus.jsonl.gz QUESTIONS=dev.json measures real vectors too
+bench: $(READY) $(if $(CORPUS),$(MODEL)/config.json)
+	$(BIN)/baleen bench search $(if $(CORPUS),--corpus $(CORPUS) --model $(MODEL) --questions $(QUESTIONS))
 
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/peers.py

@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"embedded", "retriever", "condenser", "reader", "reranker"}),
     frozenset({"index", "encoder"}),
     frozenset({"checkpoint", "scoring", "markup", "tokenization", "flipr", "backbones", "projection", "batching", "devices"}),
-    frozenset({"corpus", "textfiles", "bytelines", "sentences", "config", "progress", "vectors"}),
+    frozenset({"corpus", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors"}),
     frozenset({"types", "errors"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}

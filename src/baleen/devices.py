@@ -6,12 +6,27 @@ from pathlib import Path
 
 import torch
 
+from baleen.errors import ConfigError
+
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
 
 def best_device() -> torch.device:
     """A CUDA device where there is one, the CPU elsewhere."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def usable_device(name: str | torch.device | None) -> torch.device:
+    """The device of this name, or the best there is; one that torch does not know or find is a ConfigError."""
+    if name is None:
+        return best_device()
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"device '{name}' cannot be used here ({reason}); try cpu") from None
+    return device
 
 
 def best_dtype(device: torch.device) -> torch.dtype:

@@ -18,6 +18,7 @@ from baleen.checkpoint import search_roots
 from baleen.corpus import read
 from baleen.encoder import Encoder, EncoderConfig
 from baleen.index import Index
+from baleen.index.layout import FORMAT_VERSION
 from baleen.markup import passage_text
 from baleen.types import Passage
 
@@ -58,7 +59,7 @@ def default_model() -> Path:
 
 def default_index(encoder: Encoder) -> Path:
     """The folder of the demonstration corpus's index for an encoder; it is built where it is missing."""
-    folder = search_roots()[-1].parent / "indexes" / f"demo-{encoder.fingerprint[:16]}"
+    folder = search_roots()[-1].parent / "indexes" / f"demo-{FORMAT_VERSION}-{encoder.fingerprint[:16]}"
     if not (folder / "manifest.json").exists():
         log.info("indexing the demonstration corpus")
         Index.build(folder, demo_passages(), encoder, bits=4)

@@ -26,7 +26,7 @@ import torch
 from baleen.batching import EncodedRows, in_order, token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, write
 from baleen.config import from_mapping, to_mapping
-from baleen.devices import best_device, best_dtype
+from baleen.devices import best_dtype, usable_device
 from baleen.errors import CheckpointError, ConfigError
 from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
 from baleen.projection import SAMPLE_TEXTS, principal_components
@@ -58,7 +58,7 @@ class Encoder:
         stored_dtype: torch.dtype = torch.float32,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
-        self.device = torch.device(device) if device is not None else best_device()
+        self.device = usable_device(device)
         self.dtype = dtype or best_dtype(self.device)
         self.model, self.inputs = model.to(self.device).eval(), inputs
         self.stored_dtype, self.notes = stored_dtype, dict(notes or {})

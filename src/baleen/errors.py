@@ -9,7 +9,8 @@
     └── StoredIndexError       10   500   anything wrong with an index on disk
         ├── IndexNotFoundError 11   404   no manifest, so no index
         ├── IndexExistsError   12   409   one is there already and nobody said to replace it
-        ├── IndexFormatError   13   500   written by a newer Baleen, or not by Baleen at all
+        ├── IndexFormatError   13   500   not the manifest of an index of ours
+        │   └── IndexVersionError 17 500  by a Baleen that writes another version of the format
         ├── IndexCorruptError  14   500   a file is missing, truncated or altered
         ├── IndexLockedError   15   409   another process is writing to it
         └── EncoderMismatchError 16 409   made by another encoder than the one that asks
@@ -72,6 +73,10 @@ class IndexExistsError(StoredIndexError):
 
 class IndexFormatError(StoredIndexError):
     exit_code = 13
+
+
+class IndexVersionError(IndexFormatError):
+    exit_code = 17
 
 
 class IndexCorruptError(StoredIndexError):

@@ -30,7 +30,7 @@ class Retriever:
     ) -> Self:
         """Open an index and the encoder that made it; `device` is where both compute."""
         encoder = Encoder.load(model, device=device)
-        return cls(encoder, Index.open(index, device=encoder.device.type, threads=threads))
+        return cls(encoder, Index.open(index, device=str(encoder.device), threads=threads))
 
     def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
         """The k best passages for a query and its facts; `options` are those of `Index.search`."""

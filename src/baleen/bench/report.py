@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baleen.config import to_mapping
+from baleen.cores import cores
 
 if TYPE_CHECKING:
     from baleen.bench.workload import BenchConfig
@@ -26,7 +27,7 @@ def machine() -> dict[str, Any]:
     """The processor, how many of its cores may be used, the memory, the date and the versions of what did the work."""
     return {
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),

@@ -9,7 +9,6 @@ are as many at any size, topics grow with the corpus.  Unlike real vectors, thes
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from baleen.cores import cores
 from baleen.index.segment import Batch
 from baleen.types import Passage
 from baleen.vectors import PassageVectors, QueryVectors
@@ -142,7 +142,7 @@ class SyntheticCorpus:
 
 def _ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
     """What `make` makes of each item, in order, made in threads a few items ahead: random numbers need no lock."""
-    workers = min(8, len(os.sched_getaffinity(0)))
+    workers = min(8, cores())
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:

@@ -40,7 +40,7 @@ class BenchConfig:
     `work_dir` keeps indexes and exact answers, and takes those that are there.
     """
 
-    sizes: tuple[int, ...] = (20_000,)
+    sizes: tuple[int, ...] = (20_000, 100_000)
     bits: tuple[int, ...] = (2, 4)
     queries: int = 100
     vectors: int = 64

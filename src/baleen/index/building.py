@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.errors import ConfigError, CorpusError, IndexCorruptError, IndexExistsError, IndexNotFoundError
+from baleen.errors import (
+    ConfigError,
+    CorpusError,
+    IndexCorruptError,
+    IndexExistsError,
+    IndexNotFoundError,
+    IndexVersionError,
+)
 from baleen.index import layout
 from baleen.index.codec import BITS, MAX_CELLS, Codec, cell_count
 from baleen.index.fitting import CODEBOOK_SAMPLE, Quantizer, fit
@@ -35,14 +42,15 @@ def build(
     seed: int,
     overwrite: bool,
     device: str,
+    total: int | None,
 ) -> Manifest:
     """Write and commit a new index; see `Index.build`."""
     if bits not in BITS:
         raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
     if cells is not None and not 1 <= cells <= MAX_CELLS:
         raise ConfigError(f"cells = {cells} should be from 1 to {MAX_CELLS}")
-    with _building(root, overwrite) as generation, _spooled(root, generation, passages, encoder) as writer:
-        folder = f"g{generation:06d}"
+    with _building(root, overwrite) as generation, _spooled(root, generation, passages, encoder, total) as writer:
+        folder = layout.generation_name(generation)
         if not writer.passages:
             raise CorpusError("no passages were given, and an index needs at least one")
         count = min(cells or cell_count(writer.vectors), writer.vectors)
@@ -68,10 +76,16 @@ def build(
 
 
 def write_segment(
-    root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder, codec: Codec, device: str
+    root: Path,
+    generation: int,
+    passages: Iterable[Passage],
+    encoder: PassageEncoder,
+    codec: Codec,
+    device: str,
+    total: int | None,
 ) -> SegmentEntry | None:
     """One more segment with a codec that is there already; None if there were no passages."""
-    with _spooled(root, generation, passages, encoder) as writer:
+    with _spooled(root, generation, passages, encoder, total) as writer:
         return _finish(writer, codec, device) if writer.passages else None
 
 
@@ -82,11 +96,11 @@ def _finish(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
 
 @contextmanager
 def _spooled(
-    root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder
+    root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder, total: int | None
 ) -> Iterator[SegmentWriter]:
     """A segment whose passages are written and encoded to float vectors, to be finished with a codec."""
-    with closing(SegmentWriter(root, f"g{generation:06d}/segment", encoder.dim)) as writer:
-        with progress("encoding passages", unit="passages") as bar:
+    with closing(SegmentWriter(root, f"{layout.generation_name(generation)}/segment", encoder.dim)) as writer:
+        with progress("encoding passages", total=total, unit="passages") as bar:
             for batch, vectors in encoder.encode_passages(passages):
                 writer.append(batch, vectors)
                 bar.advance(len(batch))
@@ -100,19 +114,21 @@ def _sample(vectors: Array, cells: int, seed: int) -> Array:
     return vectors[np.sort(rows)]
 
 
-def refuse_existing(root: Path, overwrite: bool) -> None:
-    """An error if an index stands here and may not be overwritten; one that is broken may be."""
+def refuse_existing(root: Path, overwrite: bool) -> int:
+    """The generation that stands here, 0 if none does; an error unless it may be overwritten, as a broken one may."""
     try:
-        layout.read_manifest(root)
+        generation = layout.read_manifest(root).generation
     except IndexNotFoundError:
-        return
-    except IndexCorruptError:
+        return 0
+    except (IndexCorruptError, IndexVersionError):
         if not overwrite:
             raise
+        return 0
     if not overwrite:
         raise IndexExistsError(
             f"{root}: there is an index here already; add to it, overwrite it, or name another folder"
         )
+    return generation
 
 
 @contextmanager
@@ -121,8 +137,7 @@ def _building(root: Path, overwrite: bool) -> Iterator[int]:
     fresh = not root.exists()
     with layout.writing(root):
         try:
-            refuse_existing(root, overwrite)
-            yield 1 + max((int(folder.name[1:]) for folder in root.glob("g" + 6 * "[0-9]")), default=0)
+            yield layout.next_generation(root, refuse_existing(root, overwrite))
         except BaseException:
             if fresh:
                 shutil.rmtree(root, ignore_errors=True)

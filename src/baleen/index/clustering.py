@@ -6,7 +6,6 @@ the few nearest groups, some 15 to 30 times less work than with all; on a GPU a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from baleen.cores import cores
 from baleen.index.kernels import aligned
 from baleen.index.vector_ir import LANES, dot_rows
 
@@ -206,7 +206,7 @@ def _largest(values: Array, places: Array) -> None:
 
 def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
     """Call `run` with every item, as many at once as there are cores; kernels let go of the interpreter's lock."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for _ in pool.map(run, items):
             pass
 

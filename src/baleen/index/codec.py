@@ -4,7 +4,9 @@
 
 The map F stretches the directions that vectors share, where an error would shift all of a query's matches together, and
 turns the axes so that each byte has its share of the work.  Queries go through its inverse, transposed, B: (q B) . (x F)
-is q . x again.  Centroids are kept as int8 with a scale each; residuals are taken against those, so nothing is lost by it.  A byte stands
+is q . x again.
+
+Centroids are kept as int8 with a scale each; residuals are taken against those, so nothing is lost by it.  A byte stands
 for 8 / bits dimensions and names one of 256 codewords of its subspace: 1, 2 or 4 bits a dimension.  With 16 bits there
 are no residuals: the float16 vectors themselves are kept, and cells serve only to find them.
 
@@ -24,7 +26,7 @@ import numpy.typing as npt
 from baleen.index import kernels
 
 Array = npt.NDArray[Any]
-Bits = int  # one of
+Bits = int  # one of BITS
 BITS = (1, 2, 4, 16)
 
 MAX_CELLS = 2**16  # a cell number is a uint16
@@ -100,9 +102,9 @@ class Codec:
         """(n, dim) -> (n, padded) float32, to be compared with mapped passage vectors."""
         return np.asarray(vectors, np.float32) @ self.backward
 
-    def decode(self, codes: Array, residuals: Array, *, spare: int = 0) -> Array:
-        """(n,) uint16 and (n, subspaces) uint8 -> (n + spare, padded) float32 in the mapped space."""
-        out = kernels.aligned((len(codes) + spare, self.width), np.float32)
+    def decode(self, codes: Array, residuals: Array) -> Array:
+        """(n,) uint16 and (n, subspaces) uint8 -> (n, padded) float32 in the mapped space."""
+        out = kernels.aligned((len(codes), self.width), np.float32)
         kernels.decode(self.float_centroids, self.codebooks, codes, residuals, out)
         return out
 

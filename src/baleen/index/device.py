@@ -78,6 +78,8 @@ class DeviceSearcher:
         allowed: list[list[Array]],
     ) -> list[Found]:
         """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
+        if not len(self.starts) - 1:
+            return [Found.join([])] * len(queries)
         lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
         size = max(1, CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells))
         found = []
@@ -175,6 +177,8 @@ class DeviceSearcher:
 
     def _load_postings(self, segments: Sequence[Segment]) -> None:
         """One inverted file over all segments: cell_starts and cell_ends (cells,) into postings."""
+        if not segments:
+            return
         cells = np.concatenate([np.repeat(s.cells, np.diff(s.cell_offsets)) for s in segments])
         rows = np.concatenate(
             [s.postings.astype(np.int64) + start for s, start in zip(segments, self.starts, strict=False)]

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+MOST_SEGMENTS = 16  # each keeps some fourteen files mapped
+
 
 class Index:
     """One committed state of an index directory; `open` or `build` make one."""
@@ -80,16 +82,20 @@ class Index:
         overwrite: bool = False,
         device: str = "cpu",
         threads: int | None = None,
+        total: int | None = None,
     ) -> Self:
         """Encode passages and write a new index; the codec is fitted to a sample of their vectors.
 
-        Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
+        `device` is where the codec is fitted and applied; the index that comes back searches on the CPU, as `open` does
+        unless told otherwise.  `total` only tells the progress bar how many passages to expect.  Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
         whole.
         """
         from baleen.index.building import build
 
         root = Path(root)
-        manifest = build(root, passages, encoder, bits=bits, cells=cells, seed=seed, overwrite=overwrite, device=device)
+        manifest = build(
+            root, passages, encoder, bits=bits, cells=cells, seed=seed, overwrite=overwrite, device=device, total=total
+        )
         return cls(root, manifest, threads=threads)
 
     @classmethod
@@ -110,18 +116,22 @@ class Index:
                     raise
                 manifest = newest
 
-    def add(self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu") -> int:
+    def add(
+        self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu", total: int | None = None
+    ) -> int:
         """Add passages; one whose id is here already takes its place.  Returns how many were added."""
         from baleen.index.building import write_segment
 
         with self._change() as generation:
             self.check_encoder(encoder.fingerprint)
-            entry = write_segment(self.root, generation, passages, encoder, self.codec, device)
+            entry = write_segment(self.root, generation, passages, encoder, self.codec, device, total)
             if entry is None:
                 return 0
             added = Segment(self.root, entry)
             replaced = self._rows_of(added.store.pid(row) for row in range(len(added)))
             self._commit(generation, (*self._with_tombstones(generation, replaced), entry))
+        if len(self.segments) > MOST_SEGMENTS:
+            self._merge_small()
         return entry.passages
 
     def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
@@ -144,13 +154,32 @@ class Index:
         with self._change() as generation:
             if len(self.segments) == 1 and not self.manifest.segments[0].deleted:
                 return 0
-            entries = () if not len(self) else (merge(self.root, f"g{generation:06d}/segment", self.segments),)
-            self._commit(generation, entries)
+            self._commit(generation, self._merged(generation, self.segments))
         return before - self.bytes
+
+    def _merge_small(self) -> None:
+        """Merge all segments but the largest, so that many additions do not make many files."""
+        with self._change() as generation:
+            largest = max(self.segments, key=len)
+            others = [segment for segment in self.segments if segment is not largest]
+            self._commit(generation, (largest.entry, *self._merged(generation, others)))
+
+    def _merged(self, generation: int, segments: list[Segment]) -> tuple[SegmentEntry, ...]:
+        if not any(segment.entry.deleted < len(segment) for segment in segments):
+            return ()
+        return (merge(self.root, f"{layout.generation_name(generation)}/segment", segments),)
 
     def verify(self) -> int:
         """Check every file of the newest state against its checksum; returns how many there are."""
-        self._load(layout.read_manifest(self.root))
+        while True:
+            self._load(layout.read_manifest(self.root))
+            try:
+                return self._verify()
+            except IndexCorruptError:
+                if layout.read_manifest(self.root) == self.manifest:
+                    raise
+
+    def _verify(self) -> int:
         files = list(self.manifest.files())
         with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
             for file in files:
@@ -318,7 +347,7 @@ class Index:
             if newest != self.manifest:
                 self._load(newest)
             try:
-                yield newest.generation + 1
+                yield layout.next_generation(self.root, newest.generation)
             finally:
                 layout.sweep(self.root)
 
@@ -335,7 +364,9 @@ class Index:
             entry = segment.entry
             if dead:
                 tombstones = np.union1d(segment.tombstones, dead).astype(np.uint32)
-                file = layout.write_array(self.root, f"g{generation:06d}/tombstones-{number}.bin", tombstones)
+                file = layout.write_array(
+                    self.root, f"{layout.generation_name(generation)}/tombstones-{number}.bin", tombstones
+                )
                 entry = dataclasses.replace(entry, deleted=len(tombstones), tombstones=file)
             if entry.deleted < entry.passages:
                 entries.append(entry)

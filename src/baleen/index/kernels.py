@@ -4,13 +4,14 @@ Scores inside the kernels are int16 multiples of one step per search (`search.py
 *lanes*, 64 to a block, the claim's blocks first and the facts' after them; a lane without a vector scores `EMPTY`, which
 no sum ever reaches.  `scoring.py` is the reference for all of this.
 
-    lookup_tables       codebooks x query                     -> what each residual byte adds to each lane
+    lookup_*            codebooks x query                     -> what each residual byte adds to each lane
     cell_scores         centroids x query                     -> a score for each (cell, lane)
     probe_cells         the best cells of each lane
     gather              their inverted lists                  -> evidence for each passage
     select_largest      the best of many, without sorting
     prune               passages, by their cells alone        -> focused scores
     refine              passages, by cells and residuals      -> focused scores
+    decode, decode_rows cells and residual bytes              -> float32 vectors
     score_vectors       decoded vectors, in float32           -> each lane's best match, exactly
 """
 

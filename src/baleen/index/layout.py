@@ -17,6 +17,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,13 @@ from typing import IO, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from baleen.errors import IndexCorruptError, IndexFormatError, IndexLockedError, IndexNotFoundError
+from baleen.errors import (
+    IndexCorruptError,
+    IndexFormatError,
+    IndexLockedError,
+    IndexNotFoundError,
+    IndexVersionError,
+)
 from baleen.types import Record
 
 Array = npt.NDArray[Any]
@@ -36,6 +43,7 @@ Array = npt.NDArray[Any]
 FORMAT = "baleen-index"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+_GENERATION = re.compile(r"g\d{6,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +124,13 @@ def read_manifest(root: Path) -> Manifest:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise IndexFormatError(f"{path}: not the manifest of a Baleen index (its 'format' is not '{FORMAT}')")
     if data.get("format_version") != FORMAT_VERSION:
-        raise IndexFormatError(
+        raise IndexVersionError(
             f"{path}: index format {data.get('format_version')}, but this Baleen reads format {FORMAT_VERSION}; "
             "use the Baleen that wrote it, or rebuild the index"
         )
     try:
         return Manifest.from_json(data)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise IndexCorruptError(f"{path}: incomplete ({error}); restore it or rebuild the index") from None
 
 
@@ -137,9 +145,23 @@ def commit(root: Path, manifest: Manifest) -> None:
     sync_folder(root)
 
 
+def generation_name(generation: int) -> str:
+    """The folder of a generation's files."""
+    return f"g{generation:06d}"
+
+
+def generation_folders(root: Path) -> list[Path]:
+    return [path for path in root.glob("g*") if _GENERATION.fullmatch(path.name) and path.is_dir()]
+
+
+def next_generation(root: Path, committed: int) -> int:
+    """A number that neither a commit nor a folder has had, so that a name never means two things."""
+    return 1 + max([committed, *(int(folder.name[1:]) for folder in generation_folders(root))])
+
+
 def sync_generation(root: Path, generation: int) -> None:
     """Make the names of a generation's files durable; their contents were synced as they were written."""
-    for folder, _, _ in os.walk(root / f"g{generation:06d}"):
+    for folder, _, _ in os.walk(root / generation_name(generation)):
         sync_folder(Path(folder))
     sync_folder(root)
 
@@ -174,7 +196,7 @@ def sweep(root: Path) -> None:
         named = set()
     except (IndexCorruptError, IndexFormatError):
         return
-    for folder in root.glob("g[0-9]*"):
+    for folder in generation_folders(root):
         if not any(path.startswith(f"{folder.name}/") for path in named):
             shutil.rmtree(folder)
             continue

@@ -13,8 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from array import array
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from baleen.types import Passage
 Array = npt.NDArray[Any]
 
 BLOCK = 16
+KEPT_BLOCKS = 64
 ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "columns")
 
 
@@ -36,15 +39,13 @@ def id_hash(pid: str) -> int:
 
 
 class StoreWriter:
-    """Takes passages as they come, in constant memory but for 8 bytes an id and the metadata."""
+    """Takes passages as they come; what grows in memory is a few numbers for each, and the metadata."""
 
     def __init__(self, root: Path, folder: str) -> None:
         self.root, self.folder = root, folder
         self._texts = ArrayWriter(root, f"{folder}/texts.bin", np.uint8)
         self._pids = ArrayWriter(root, f"{folder}/pids.bin", np.uint8)
-        self._text_ends: list[int] = []
-        self._pid_ends: list[int] = []
-        self._hashes: list[int] = []
+        self._text_ends, self._pid_ends, self._hashes = array("q"), array("q"), array("Q")
         self._columns: dict[str, list[Any]] = {}
         self._pending: list[Passage] = []
 
@@ -85,7 +86,7 @@ class StoreWriter:
             "id_rows": rows,
             "columns": np.frombuffer(columns, np.uint8),
         }
-        files = {role: write_array(self.root, f"{self.folder}/{role}.bin", array) for role, array in arrays.items()}
+        files = {role: write_array(self.root, f"{self.folder}/{role}.bin", values) for role, values in arrays.items()}
         self._check_repeats(hashes[rows], rows)
         return {"texts": self._texts.entry, "pids": self._pids.entry, **files}
 
@@ -109,7 +110,7 @@ class Store:
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self._arrays = arrays
-        self._block = lru_cache(maxsize=64)(self._read_block)
+        self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # those read last
 
     def pid(self, row: int) -> str:
         ends = self._arrays["pid_ends"]
@@ -137,6 +138,13 @@ class Store:
         columns: dict[str, list[Any]] = json.loads(zlib.decompress(self._arrays["columns"].tobytes()))
         length = len(self._arrays["pid_ends"])
         return {key: values + [None] * (length - len(values)) for key, values in columns.items()}
+
+    def _block(self, block: int) -> list[Any]:
+        if block not in self._blocks:
+            self._blocks[block] = self._read_block(block)
+            if len(self._blocks) > KEPT_BLOCKS:
+                self._blocks.popitem(last=False)
+        return self._blocks[block]
 
     def _read_block(self, block: int) -> list[Any]:
         ends = self._arrays["text_ends"]

@@ -12,7 +12,6 @@ With `exact` every passage goes straight to stage 5.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from baleen.cores import cores
 from baleen.errors import ConfigError
 from baleen.index import kernels
 from baleen.index.codec import Codec
@@ -64,9 +64,9 @@ class SearchConfig:
 
     def for_depth(self, k: int) -> Limits:
         """Numbers for a search of k passages, never fewer than it has to return."""
-        refined = max(2048, 40 * k) if self.refined is None else max(self.refined, 2 * k)
-        candidates = 4 * refined if self.candidates is None else max(self.candidates, 2 * k)
-        return Limits(self.probes, max(candidates, refined), refined)
+        refined = max(2048, 40 * k) if self.refined is None else self.refined
+        candidates = 4 * refined if self.candidates is None else self.candidates
+        return Limits(self.probes, max(candidates, 2 * k), max(min(refined, candidates), 2 * k))
 
 
 class Limits(NamedTuple):
@@ -151,7 +151,7 @@ class Searcher:
 
     def __init__(self, codec: Codec, segments: Sequence[Segment], threads: int | None = None) -> None:
         self.codec, self.segments = codec, segments
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or cores()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="baleen-search") if self.threads > 1 else None
         self._local = threading.local()
 
@@ -178,13 +178,13 @@ class Searcher:
 
     def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The k best allowed passages, at least; a few that scored lower may follow."""
-        entries, lane_offsets, inverse_step = self._tables(lanes)
-        scores, block_best = self._cell_scores(lanes, inverse_step)
-        found = self._gather(lanes, scores, block_best, limits, allowed)
-        found = self._prune(lanes, scores, found)
+        entries, lane_offsets, inverse_step = self.tables(lanes)
+        scores, block_best = self.cell_scores(lanes, inverse_step)
+        found = self.gather(lanes, scores, block_best, limits, allowed)
+        found = self.prune(lanes, scores, found)
         found = found.take(kernels.select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
-            found = self._refine(lanes, scores, entries, lane_offsets, found)
+            found = self.refine(lanes, scores, entries, lane_offsets, found)
             found = found.take(kernels.select_largest(found.scores, 2 * k + 32))
         return self.score(lanes, found)
 
@@ -206,7 +206,7 @@ class Searcher:
 
         return self._by_segment(found, score, np.float32, smallest=8)
 
-    def _tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
+    def tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
         """Lookup tables of bytes, what they leave out of each lane, and how many steps make 1."""
         codec, blocks = self.codec, lanes.blocks
         longest = float(np.sqrt((lanes.queries**2).sum(axis=1).max(initial=0)))
@@ -234,7 +234,7 @@ class Searcher:
         self._share(blocks, quantise)
         return entries, lane_offsets.ravel(), inverse_step
 
-    def _cell_scores(self, lanes: Lanes, inverse_step: float) -> tuple[Array, Array]:
+    def cell_scores(self, lanes: Lanes, inverse_step: float) -> tuple[Array, Array]:
         """(blocks, cells, 64) int16, and (blocks, cells / 64, 64) the best of every 64 cells."""
         codec = self.codec
         parts = -(-codec.cells // LANES)
@@ -251,9 +251,7 @@ class Searcher:
         self._share(parts, run, smallest=4)
         return scores, best
 
-    def _gather(
-        self, lanes: Lanes, scores: Array, block_best: Array, limits: Limits, allowed: Sequence[Array]
-    ) -> Found:
+    def gather(self, lanes: Lanes, scores: Array, block_best: Array, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The passages with the most evidence in the cells that the claim's vectors probe; facts do not probe."""
         probes = min(limits.probes, self.codec.cells)
         cells = np.empty((lanes.lanes[0], probes), np.int32)
@@ -272,13 +270,13 @@ class Searcher:
         found = Found.join(parts)
         return found.take(kernels.select_largest(found.scores, limits.candidates))
 
-    def _prune(self, lanes: Lanes, scores: Array, found: Found) -> Found:
+    def prune(self, lanes: Lanes, scores: Array, found: Found) -> Found:
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
             kernels.prune(scores, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop)
 
         return self._by_segment(found, score)
 
-    def _refine(self, lanes: Lanes, scores: Array, entries: Array, lane_offsets: Array, found: Found) -> Found:
+    def refine(self, lanes: Lanes, scores: Array, entries: Array, lane_offsets: Array, found: Found) -> Found:
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
             kernels.refine(
                 scores, entries, lane_offsets, segment.codes, segment.residuals, segment.offsets, rows,

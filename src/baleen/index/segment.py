@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -173,25 +174,25 @@ class SegmentWriter:
 
 def merge(root: Path, name: str, segments: list[Segment]) -> SegmentEntry:
     """Copy the living passages of `segments` into one new segment; encoded vectors are copied, not encoded again."""
-    store, lengths = StoreWriter(root, name), [np.zeros(1, np.int64)]
-    roles = {
-        role: array for role in ("codes", "residuals", "vectors") if (array := getattr(segments[0], role)) is not None
-    }
-    writers = {
-        role: ArrayWriter(root, f"{name}/{role}.bin", array.dtype, array.shape[1:]) for role, array in roles.items()
-    }
-    for segment in segments:
-        for first, last in _runs(segment.alive):
-            store.append([segment.store.passage(row) for row in range(first, last)])
-            lengths.append(np.diff(segment.offsets[first : last + 1]))
-            rows = slice(int(segment.offsets[first]), int(segment.offsets[last]))
-            for role, writer in writers.items():
-                writer.append(getattr(segment, role)[rows])
-    for writer in writers.values():
-        with writer:
-            pass
-    files = {role: writer.entry for role, writer in writers.items()}
-    return seal(root, name, np.concatenate(lengths).cumsum(), files | store.finish())
+    roles = [role for role in ("codes", "residuals", "vectors") if getattr(segments[0], role) is not None]
+    lengths = [np.zeros(1, np.int64)]
+    with ExitStack() as stack:
+        store = stack.enter_context(closing(StoreWriter(root, name)))
+        writers = {}
+        for role in roles:
+            like = getattr(segments[0], role)
+            writer = ArrayWriter(root, f"{name}/{role}.bin", like.dtype, like.shape[1:])
+            writers[role] = stack.enter_context(writer)
+        for segment in segments:
+            for first, last in _runs(segment.alive):
+                store.append([segment.store.passage(row) for row in range(first, last)])
+                lengths.append(np.diff(segment.offsets[first : last + 1]))
+                rows = slice(int(segment.offsets[first]), int(segment.offsets[last]))
+                for role, writer in writers.items():
+                    writer.append(getattr(segment, role)[rows])
+        files = store.finish()
+    files |= {role: writer.entry for role, writer in writers.items()}
+    return seal(root, name, np.concatenate(lengths).cumsum(), files)
 
 
 def seal(root: Path, name: str, offsets: Array, files: dict[str, ArrayFile]) -> SegmentEntry:
