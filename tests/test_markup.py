@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from baleen.markup import fact_text, facts_text, marked_facts, marked_sentences, passage_text, query_text
+from baleen.markup import fact_text, marked_facts, marked_sentences, passage_text, query_text
 from baleen.types import Fact, Query
 
 FACTS = (Fact("p1", 0, "Vardal", "A town."), Fact("p2", 3, "", "No title here."))
@@ -13,12 +13,6 @@ def test_a_passage_is_its_title_and_its_text() -> None:
 
 def test_a_fact_reads_as_a_passage_of_one_sentence() -> None:
     assert fact_text(FACTS[0]) == "Vardal | A town."
-
-
-def test_facts_are_joined_by_the_separator_of_the_tokenizer() -> None:
-    assert facts_text(FACTS) == "Vardal | A town. [SEP] No title here."
-    assert facts_text(FACTS, "</s>") == "Vardal | A town. </s> No title here."
-    assert facts_text(()) == ""
 
 
 def test_a_query_reads_as_claim_and_facts() -> None:

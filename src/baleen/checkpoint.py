@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -103,14 +104,22 @@ def write(folder: str | Path, checkpoint: Checkpoint) -> None:
     if target.exists() and not _replaceable(target):
         raise CheckpointError(f"{target}: holds something other than a Baleen checkpoint; choose another folder")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        aside, old = Path(scratch, "new"), Path(scratch, "old")
-        aside.mkdir()
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    old = aside.with_name(aside.name + ".old")
+    try:
         for name, content in _contents(checkpoint):
             (aside / name).write_bytes(content)
+        aside.chmod(0o755)
         if target.exists():
             target.rename(old)
         aside.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    finally:
+        for folder in (aside, old):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _replaceable(folder: Path) -> bool:

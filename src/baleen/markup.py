@@ -1,6 +1,6 @@
 """Every string that a model sees is made here, and nowhere else.
 
-    retriever               passage_text, fact_text, facts_text
+    retriever               passage_text, fact_text; the tokenizer joins facts by its separator
     condenser, stage 1      query_text against marked_sentences
     condenser, stage 2      the claim against marked_facts
     reader, reranker        query_text, passage_text
@@ -27,11 +27,6 @@ def passage_text(title: str, text: str) -> str:
 def fact_text(fact: Fact) -> str:
     """`title | sentence`, as the sentence would stand at the start of its passage."""
     return passage_text(fact.title, fact.text)
-
-
-def facts_text(facts: Iterable[Fact], separator: str = "[SEP]") -> str:
-    """All facts as the retriever reads them after the claim: joined by the tokenizer's separator token."""
-    return f" {separator} ".join(map(fact_text, facts))
 
 
 def query_text(query: Query) -> str:
