@@ -34,10 +34,8 @@ from baleen.vectors import QueryVectors
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]  # how many of the claim's and of the facts' matches count; None: all
 
-CELL_RANGE, RESIDUAL_RANGE = (
-    12_000,
-    20_000,
-)  # steps that a cell score and all residuals may take up: an int16 holds both
+# Steps that a cell score and all residuals together may take up: an int16 holds both.
+CELL_RANGE, RESIDUAL_RANGE = 12_000, 20_000
 TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
 
@@ -48,8 +46,8 @@ ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, 
 class SearchConfig:
     """How much of the index a search looks at; what is None goes by how many passages are wanted.
 
-    The defaults were measured (`docs/benchmarks.md`): they find 98% of the exact top ten, and of the exact top hundred
-    when a hundred are wanted 95%, of 354,282 real passages.
+    The defaults were measured (`docs/benchmarks.md`): of 354,282 real passages they find 99% of what an exact search of
+    the index has among its best ten, and 95% of its best hundred where a hundred are wanted.
     """
 
     probes: int = 16
@@ -64,8 +62,8 @@ class SearchConfig:
 
     def for_depth(self, k: int) -> Limits:
         """Numbers for a search of k passages, never fewer than it has to return."""
-        refined = max(2048, 40 * k) if self.refined is None else self.refined
-        candidates = 4 * refined if self.candidates is None else self.candidates
+        refined = max(3072, 40 * k) if self.refined is None else self.refined
+        candidates = max(16_384, 4 * refined) if self.candidates is None else self.candidates
         return Limits(self.probes, max(candidates, 2 * k), max(min(refined, candidates), 2 * k))
 
 
