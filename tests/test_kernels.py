@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen.index import kernels
-from baleen.index.kernels import EMPTY, TABLE_MAX
+from baleen.index.kernels import EMPTY
+from baleen.index.search import TABLE_MAX
 from baleen.index.segment import invert
 from baleen.index.vector_ir import LANES
 from baleen.scoring import focus, maxsim

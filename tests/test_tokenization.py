@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from baleen.config import from_mapping, to_mapping
 from baleen.errors import CheckpointError, ConfigError
-from baleen.markup import facts_text
+from baleen.markup import fact_text
 from baleen.tokenization import EncoderConfig, InputMaker, SpecialTokens
 from baleen.types import Passage, Query
 from fakes import BERT_TOKENS, CORPUS, QUERIES, bert_folder
@@ -65,7 +65,7 @@ def test_facts_follow_as_their_text_with_a_separator_at_the_end(tokenizer: str) 
     inputs = InputMaker(tokenizer, TOKENS, EncoderConfig())
     (row,) = inputs.query_ids([QUERIES[1]])
     inputs.tokenizer.encode_special_tokens = False  # so that the separators of the string become tokens
-    text = facts_text(QUERIES[1].facts, "[SEP]") + " [SEP]"
+    text = " [SEP] ".join(map(fact_text, QUERIES[1].facts)) + " [SEP]"
     assert row.facts == inputs.tokenizer.encode(text, add_special_tokens=False).ids
 
 
