@@ -17,13 +17,14 @@ SOURCE = Path(baleen.__file__).parent
 # From top to bottom.  A module may import from its own floor and from those below; a package stands as one.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__", "cli", "server"}),
-    frozenset({"cluster", "training", "evaluation", "bench"}),
-    frozenset({"pipeline"}),
+    frozenset({"cluster", "training", "evaluation", "bench", "synthesis"}),
+    frozenset({"system"}),
+    frozenset({"pipeline", "explain"}),
     frozenset({"embedded", "retriever", "condenser", "reader", "reranker"}),
-    frozenset({"index", "encoder"}),
-    frozenset({"checkpoint", "scoring", "markup", "tokenization", "flipr", "backbones", "projection", "batching", "devices"}),
-    frozenset({"corpus", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors"}),
-    frozenset({"types", "errors"}),
+    frozenset({"index", "encoder", "crossencoder"}),
+    frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "crossinputs", "flipr", "backbones", "projection", "batching", "devices"}),
+    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors"}),
+    frozenset({"types", "errors", "files"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 
