@@ -1,0 +1,1 @@
+"""How the models are trained: supervision, data, losses, and one loop for all of them."""
