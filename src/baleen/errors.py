@@ -6,6 +6,7 @@
     ├── CheckpointError         5   400   a model folder that is missing, broken or of a newer format
     ├── QueryError              6   400   a search that makes no sense (an empty query, k below 1)
     ├── MissingExtraError       7   501   an optional dependency that is not installed
+    ├── TrainingError           9   500   a training run that cannot go on, or cannot be taken up again
     └── StoredIndexError       10   500   anything wrong with an index on disk
         ├── IndexNotFoundError 11   404   no manifest, so no index
         ├── IndexExistsError   12   409   one is there already and nobody said to replace it
@@ -55,6 +56,10 @@ class MissingExtraError(BaleenError):
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
         return cls(f"{purpose} needs the package '{package}', which is not installed: pip install 'baleen[{extra}]'")
+
+
+class TrainingError(BaleenError):
+    exit_code = 9
 
 
 class StoredIndexError(BaleenError):

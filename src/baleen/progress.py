@@ -22,14 +22,23 @@ Item = TypeVar("Item")
 class Bar:
     """What a loop reports to; `done` counts whether or not anything is shown."""
 
-    def __init__(self, show: Callable[[int], None] | None = None) -> None:
+    def __init__(self, show: Callable[[int, str], None] | None = None) -> None:
         self.done = 0
+        self._text = ""
         self._show = show
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
+        self._update()
+
+    def note(self, text: str) -> None:
+        """Show `text` beside the bar from now on."""
+        self._text = text
+        self._update()
+
+    def _update(self) -> None:
         if self._show is not None:
-            self._show(self.done)
+            self._show(self.done, self._text)
 
 
 @contextmanager
@@ -50,14 +59,14 @@ def progress(
         TimeRemainingColumn,
     )
 
-    rate = TextColumn("{task.fields[rate]}")
+    rate, note = TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[note]}")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate)
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as display:
-        task = display.add_task(description, total=total, rate="")
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), note, console=Console(stderr=True)) as display:
+        task = display.add_task(description, total=total, rate="", note="")
         start = time.monotonic()
 
-        def show(done: int) -> None:
-            display.update(task, completed=done, rate=throughput(done, time.monotonic() - start, unit))
+        def show(done: int, text: str) -> None:
+            display.update(task, completed=done, rate=throughput(done, time.monotonic() - start, unit), note=text)
 
         yield Bar(show)
 
