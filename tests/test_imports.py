@@ -19,11 +19,11 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__", "cli", "server"}),
     frozenset({"cluster", "training", "evaluation", "bench", "synthesis"}),
     frozenset({"system"}),
-    frozenset({"pipeline", "explain"}),
-    frozenset({"embedded", "retriever", "condenser", "reader", "reranker"}),
+    frozenset({"pipeline", "hybrid", "explain"}),
+    frozenset({"embedded", "retriever", "condenser", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder"}),
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "crossinputs", "flipr", "backbones", "projection", "batching", "devices"}),
-    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors"}),
+    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors", "stopwatch"}),
     frozenset({"types", "errors", "files"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from baleen.errors import CheckpointError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 FORMAT = "baleen-checkpoint"
@@ -126,7 +127,7 @@ def _replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        return not any(folder.iterdir()) or _read_json(folder / "config.json").get("format") == FORMAT
+        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") == FORMAT
     except CheckpointError:
         return False
 
@@ -164,7 +165,7 @@ def read(folder: str | Path, kind: str) -> Checkpoint:
     checkpoint = Checkpoint(
         kind=kind,
         settings=config["settings"],
-        backbone=_read_json(path / "backbone.json"),
+        backbone=read_json(path / "backbone.json"),
         tokens=config["tokens"],
         tokenizer=_read_bytes(path / "tokenizer.json").decode(errors="replace"),
         tensors=_read_tensors(path / "model.safetensors"),
@@ -182,7 +183,7 @@ def read(folder: str | Path, kind: str) -> Checkpoint:
 def _read_config(path: Path, kind: str) -> dict[str, Any]:
     if not path.is_dir():
         raise CheckpointError(f"{path}: no such model folder")
-    config = _read_json(path / "config.json")
+    config = read_json(path / "config.json")
     if "format" not in config and "model_type" in config:
         raise CheckpointError(
             f"{path}: a plain Hugging Face model, not a Baleen checkpoint; Encoder.from_backbone makes an encoder of it"
@@ -208,7 +209,8 @@ def _read_bytes(path: Path) -> bytes:
         ) from None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a checkpoint."""
     try:
         value = json.loads(_read_bytes(path))
     except ValueError as error:
@@ -228,6 +230,15 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from None
+
+
+def rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """A model's tensors as they are saved; one that was rounded for speed has lost what a save should keep."""
+    import torch
+
+    if any(tensor.dtype in (torch.bfloat16, torch.float16) for tensor in state.values()):
+        raise CheckpointError("these weights were rounded for speed: load the model with trainable=True to save it")
+    return {name: t.detach().cpu().to(dtype if t.is_floating_point() else t.dtype) for name, t in state.items()}
 
 
 def check_names(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from baleen.errors import ConfigError
 
@@ -36,6 +39,18 @@ def best_dtype(device: torch.device) -> torch.dtype:
     else:
         native = device.type == "cpu" and cpu_has_bfloat16()
     return torch.bfloat16 if native else torch.float32
+
+
+@contextmanager
+def inference(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """No gradients, no dropout, and `dtype` arithmetic where the model's weights are of another type."""
+    training, weights = model.training, next(model.parameters())
+    model.eval()
+    try:
+        with torch.inference_mode(), torch.autocast(weights.device.type, dtype, enabled=weights.dtype != dtype):
+            yield
+    finally:
+        model.train(training)
 
 
 def cpu_has_bfloat16(cpuinfo: Path = _CPU_FLAGS) -> bool:

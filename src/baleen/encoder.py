@@ -15,7 +15,6 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -24,13 +23,14 @@ from typing import Any, Self
 import torch
 
 from baleen.batching import EncodedRows, in_order, token_batches
-from baleen.checkpoint import Checkpoint, check_names, read, resolve, write
+from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
-from baleen.devices import best_dtype, usable_device
-from baleen.errors import CheckpointError, ConfigError
+from baleen.devices import best_dtype, inference, usable_device
+from baleen.errors import ConfigError
 from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
+from baleen.model_folder import component_folder
 from baleen.projection import SAMPLE_TEXTS, principal_components
-from baleen.tokenization import EncoderConfig, InputMaker, SpecialTokens
+from baleen.tokenization import EncoderConfig, InputMaker, QueryIds, SpecialTokens
 from baleen.types import Passage, Query
 from baleen.vectors import PassageVectors, QueryVectors
 
@@ -74,12 +74,12 @@ class Encoder:
         *,
         trainable: bool = False,
     ) -> Self:
-        """The encoder in a checkpoint folder, or by a name that `resolve` finds.
+        """The encoder in a checkpoint folder or in a whole model's, or by a name that `resolve` finds.
 
         `dtype` None takes bfloat16 where the device computes in it natively, float32 elsewhere.  Unless `trainable`,
         the backbone's weights are held in that type, which is fastest and cannot be saved again.
         """
-        folder = resolve(name)
+        folder = component_folder(resolve(name), "retriever")
         checkpoint = read(folder, KIND)
         config = from_mapping(EncoderConfig, checkpoint.settings, str(folder / "config.json"))
         model = FLIPR(build_backbone(checkpoint.backbone), config.dim)
@@ -122,7 +122,7 @@ class Encoder:
         return encoder
 
     def _start_projection(self, texts: Iterable[str]) -> None:
-        with self._inference():
+        with inference(self.model, self.dtype):
             start = principal_components(self._token_vectors(texts), self.dim)
         with torch.no_grad():
             self.model.projection.weight.copy_(start)
@@ -190,27 +190,25 @@ class Encoder:
         write(folder, self._checkpoint(dtype or self.stored_dtype))
 
     def _checkpoint(self, dtype: torch.dtype) -> Checkpoint:
-        state = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
-        if any(tensor.dtype in (torch.bfloat16, torch.float16) for tensor in state.values()):
-            raise CheckpointError(
-                "this encoder's weights were rounded for speed: load it with trainable=True to save it"
-            )
         return Checkpoint(
             kind=KIND,
             settings=to_mapping(self.config),
             backbone=self._backbone_config,
             tokens=asdict(self.inputs.tokens),
             tokenizer=self.inputs.tokenizer_json,
-            tensors={name: t.to(dtype) if t.is_floating_point() else t for name, t in state.items()},
+            tensors=rounded_to(self.model.state_dict(), dtype),
             notes=self.notes,
         )
 
     def encode_queries(self, queries: Sequence[Query], batch_size: int = 32) -> list[QueryVectors]:
         """The float32 vectors of each query and of its facts, in the order of `queries`."""
-        rows = self.inputs.query_ids(queries)
+        return self.encode_query_ids(self.inputs.query_ids(queries), batch_size)
+
+    def encode_query_ids(self, rows: Sequence[QueryIds], batch_size: int = 32) -> list[QueryVectors]:
+        """`encode_queries` of what `inputs.query_ids` has laid out already."""
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         found: dict[int, QueryVectors] = {}
-        with self._inference():
+        with inference(self.model, self.dtype):
             for start in range(0, len(order), batch_size):
                 picked = order[start : start + batch_size]
                 encoded = self.model.forward_queries(self.inputs.query_batch([rows[i] for i in picked]).to(self.device))
@@ -244,7 +242,7 @@ class Encoder:
 
     def _encode_chunk(self, ids: list[list[int]], batch_tokens: int) -> PassageVectors:
         parts: list[EncodedRows] = []
-        with self._inference():
+        with inference(self.model, self.dtype):
             for rows in token_batches(ids, batch_tokens):
                 batch = self.inputs.passage_batch([ids[i] for i in rows])
                 kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
@@ -252,14 +250,3 @@ class Encoder:
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
                 parts.append(EncodedRows(rows, vectors, batch.keep.sum(dim=1).tolist()))
         return in_order(parts)
-
-    @contextmanager
-    def _inference(self) -> Iterator[None]:
-        """No gradients, no dropout, and `dtype` arithmetic where the weights are of another type."""
-        training, weights = self.model.training, next(self.model.backbone.parameters()).dtype
-        self.model.eval()
-        try:
-            with torch.inference_mode(), torch.autocast(self.device.type, self.dtype, enabled=weights != self.dtype):
-                yield
-        finally:
-            self.model.train(training)

@@ -7,14 +7,26 @@ retriever.passage(ranking[0].pid).sentences
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from baleen.encoder import Encoder
 from baleen.errors import QueryError
 from baleen.index import Index
+from baleen.stopwatch import Stopwatch
 from baleen.types import Passage, Query, Ranking
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage."""
+
+    ranking: Ranking
+    seen: str
+    seconds: Mapping[str, float]
+    tokens: Mapping[str, int]
 
 
 class Retriever:
@@ -39,11 +51,24 @@ class Retriever:
     def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
         """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
         asked = [Query(query) if isinstance(query, str) else query for query in queries]
-        for query in asked:
+        return [found.ranking for found in self.retrieve(asked, k, **options)]
+
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+        """`search_many`, with what the encoder read and what it cost."""
+        for query in queries:
             if not query.text.strip():
                 raise QueryError("the query is empty; give it a question or a claim")
+        watch = Stopwatch(len(queries))
+        with watch("encode"):
+            rows = self.encoder.inputs.query_ids(queries)
+            vectors = self.encoder.encode_query_ids(rows)
         focus = options.pop("focus", None) or self.encoder.focus
-        return self.index.search_many(self.encoder.encode_queries(asked), k, focus=focus, **options)
+        with watch("search"):
+            rankings = self.index.search_many(vectors, k, focus=focus, **options)
+        return [
+            Retrieved(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
+            for ranking, row in zip(rankings, rows, strict=True)
+        ]
 
     def passage(self, pid: str) -> Passage:
         return self.index.passage(pid)

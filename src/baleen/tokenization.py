@@ -12,7 +12,7 @@ import dataclasses
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tokenizers import Tokenizer
@@ -21,6 +21,9 @@ from torch import Tensor
 from baleen.errors import CheckpointError, ConfigError
 from baleen.markup import fact_text, passage_text
 from baleen.types import Passage, Query
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _WORD_STARTS = "Ġ▁"  # how byte-level and sentencepiece vocabularies write a leading space
 
@@ -101,7 +104,7 @@ class QueryBatch:
     facts_width: int
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **_moved(self, device))
+        return dataclasses.replace(self, **moved(self, device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +116,11 @@ class PassageBatch:
     keep: Tensor
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **_moved(self, device))
+        return dataclasses.replace(self, **moved(self, device))
 
 
-def _moved(batch: QueryBatch | PassageBatch, device: torch.device) -> dict[str, Any]:
+def moved(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
+    """Those fields of a batch that are tensors, on `device`."""
     values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
     return {name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)}
 
@@ -163,18 +167,29 @@ class InputMaker:
         return [self._cls, marker, *ids[: limit - 3], self._sep]
 
     def _join(self, facts: list[list[int]]) -> list[int]:
-        """Each fact with a separator behind it, cut to the limit with a separator still at the end."""
-        joined = [number for fact in facts for number in (*fact, self._sep)]
-        if len(joined) <= self.config.facts_length:
-            return joined
-        return [*joined[: self.config.facts_length - 1], self._sep] if self.config.facts_length else []
+        """The facts that fit, each with a separator behind it."""
+        return [number for fact in latest_within(facts, self.config.facts_length) for number in (*fact, self._sep)]
+
+    def shown(self, row: QueryIds) -> str:
+        """What the model reads of a query, as text with its special tokens, mask padding left out."""
+        numbers = row.claim[: row.real] + row.facts
+        return str(self.tokenizer.decode(numbers, skip_special_tokens=False))
+
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Tokens as the vocabulary spells them."""
+        return [str(self.tokenizer.id_to_token(number)) for number in numbers]
+
+    def passage_tokens(self, passage: Passage) -> list[str]:
+        """The tokens whose vectors an index keeps for a passage, in order."""
+        batch = self.passage_batch(self.passage_ids([passage]))
+        return self.names(batch.ids[0][batch.keep[0]].tolist())
 
     def query_batch(self, rows: Sequence[QueryIds]) -> QueryBatch:
         seen = self.config.attend_to_masks
         attention = [[True] * r.real + [seen] * (len(r.claim) - r.real) + [True] * len(r.facts) for r in rows]
         return QueryBatch(
-            ids=_padded([row.claim + row.facts for row in rows], self._pad),
-            attention=_padded(attention, False),
+            ids=padded([row.claim + row.facts for row in rows], self._pad),
+            attention=padded(attention, False),
             claim_lengths=torch.tensor([len(row.claim) for row in rows]),
             facts_lengths=torch.tensor([len(row.facts) for row in rows]),
             claim_width=max(len(row.claim) for row in rows),
@@ -182,9 +197,23 @@ class InputMaker:
         )
 
     def passage_batch(self, rows: Sequence[list[int]]) -> PassageBatch:
-        ids = _padded(rows, self._pad)
-        attention = _padded([[True] * len(row) for row in rows], False)
+        ids = padded(rows, self._pad)
+        attention = padded([[True] * len(row) for row in rows], False)
         return PassageBatch(ids, attention, attention & ~self._dropped[ids])
+
+
+def latest_within(facts: Sequence[list[int]], room: int) -> list[list[int]]:
+    """The last of `facts` that fit into `room` tokens with a separator behind each, so that old ones give way to new.
+
+    They stay whole, but for the very last one, which is cut where it would not fit alone.
+    """
+    kept: list[list[int]] = []
+    for fact in reversed(facts):
+        if len(fact) + 1 > room:
+            break
+        kept.insert(0, fact)
+        room -= len(fact) + 1
+    return kept if kept or room < 2 or not facts else [facts[-1][: room - 1]]
 
 
 def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
@@ -199,7 +228,7 @@ def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
     return tokenizer
 
 
-def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
     """Rows of unequal length as one (B, T) tensor of the rows' type, filled up with `value`."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])

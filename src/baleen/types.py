@@ -4,6 +4,7 @@
     Fact                    one sentence that a hop kept, with where it came from
     Query                   what is asked, with the facts gathered so far
     Hit, Ranking            what a search returns
+    Judgement, Condensed    how each sentence that a hop read fared, and the facts that stand after it
     Hop, Trace              what one hop did, and what a whole run did
     Verdict, Answer         how a run ends
 
@@ -21,6 +22,7 @@ from typing import Any, Self
 
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
+WHOLE = -1  # the sid of a fact that is a whole passage
 
 
 class Record:
@@ -110,7 +112,7 @@ class Passage(Record):
 
 @dataclass(frozen=True, slots=True)
 class Fact(Record):
-    """Sentence `sid` of passage `pid`, kept at hop `hop` with `score`."""
+    """Sentence `sid` of passage `pid`, or all of it where `sid` is WHOLE, kept at hop `hop` (from 1) with `score`."""
 
     pid: str
     sid: int
@@ -156,33 +158,115 @@ class Ranking(Record):
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Record):
-    """How likely `label` is, given the facts."""
+    """How likely `label` is, given the facts; `probabilities` has every label, the likeliest first."""
 
     label: str
     probability: float
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Record):
+    """What was read off the facts: a span of the fact (`pid`, `sid`), or "yes" or "no", which stand in none."""
+
     text: str
     score: float
+    pid: str | None = None
+    sid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Record):
+    """What a hop made of one sentence: its scores, whether it was kept as a fact, and why or why not.
+
+    `first` is the score beside its own passage, None for a fact of an earlier hop, which is not read there again;
+    `second` the score among all candidate facts, None for a sentence that did not get so far.
+    """
+
+    pid: str
+    sid: int
+    first: float | None = None
+    second: float | None = None
+    kept: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condensed(Record):
+    """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
+
+    `chosen` is the new order of the passages where a reranker made one.  `seconds` and `tokens` are by stage.
+    """
+
+    facts: tuple[Fact, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    chosen: Ranking = Ranking()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Hop(Record):
-    """One turn of the loop: the query that went in, what was retrieved, what was kept, the seconds of each stage."""
+    """One turn of the loop: what went in, what was retrieved, what was read and kept.
+
+    `seen` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
+    """
 
     query: Query
-    ranking: Ranking
-    facts: tuple[Fact, ...] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
+    seen: str = ""
+    excluded: tuple[str, ...] = ()
+    ranking: Ranking = Ranking()
+    condensed: Condensed = Condensed()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Those that stand after this hop."""
+        return self.condensed.facts
+
+    @property
+    def words(self) -> int:
+        """Of context that the next hop reads beside the claim."""
+        return sum(len(fact.title.split()) + len(fact.text.split()) for fact in self.facts)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace(Record):
-    """A whole run: its query, its hops, the facts that stand at the end, and what they led to."""
+    """A whole run: its query, its hops, and what they led to.
+
+    `stopped` says why a run ended before its last hop.  `parts` holds the runs that this one was merged from.
+    `untrained` names the components that were stand-ins.  `seconds` are those of the reader.
+    """
 
     query: Query
     hops: tuple[Hop, ...] = ()
-    facts: tuple[Fact, ...] = ()
     outcome: Verdict | Answer | None = None
+    stopped: str = ""
+    parts: tuple[Trace, ...] = ()
+    untrained: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Those that stand at the end."""
+        return self.hops[-1].facts if self.hops else self.query.facts
+
+    @property
+    def next_query(self) -> Query:
+        """The claim with the facts so far: what the next hop asks."""
+        return Query(self.query.text, self.facts)
+
+    @property
+    def pids(self) -> tuple[str, ...]:
+        """Every passage that was retrieved, by hop and rank."""
+        return tuple(dict.fromkeys(pid for hop in self.hops for pid in hop.ranking.pids))
+
+    def ranking(self) -> Ranking:
+        """One ranked list over all hops: passages that carry facts first, by their best fact, then by hop and rank."""
+        best: dict[str, float] = {}
+        for fact in self.facts:
+            best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
+        carrying = [Hit(pid, score) for pid, score in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
+        rest = {hit.pid: hit for hop in reversed(self.hops) for hit in reversed(hop.ranking.hits)}
+        return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))

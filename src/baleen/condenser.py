@@ -1,0 +1,139 @@
+"""Query and passages -> facts: the few sentences of a hop that matter.
+
+Stage 1 reads claim and facts beside each passage and scores its every sentence; the best go on.  Stage 2 reads all
+candidate facts together beside the claim, those of earlier hops among them, and keeps what scores above a threshold.
+
+condenser = Condenser(sentences, facts)                     two CrossEncoders, or one twice
+condenser.condense([query], [passages], hop=1)[0].facts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from baleen.crossencoder import CrossEncoder
+from baleen.errors import ConfigError
+from baleen.stopwatch import Stopwatch
+from baleen.types import Condensed, Fact, Judgement, Passage, Query
+
+FIRST, SECOND = "sentences", "facts"
+
+
+@dataclass(frozen=True)
+class CondenserConfig:
+    """How much is kept.
+
+    `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
+    stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).
+    """
+
+    pool: int = 9
+    threshold: float = 0.0
+    max_facts: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("pool", "max_facts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} = {value}, which should be at least 1")
+
+
+class Condenser:
+    """The two stages; each claim of a batch comes out as it would alone."""
+
+    untrained: tuple[str, ...] = ()
+
+    def __init__(self, sentences: CrossEncoder, facts: CrossEncoder, config: CondenserConfig | None = None) -> None:
+        self.sentences, self.facts, self.config = sentences, facts, config or CondenserConfig()
+
+    def condense(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
+    ) -> list[Condensed]:
+        """For each query, the facts that stand after reading its passages."""
+        watch = Stopwatch(len(queries))
+        with watch(FIRST):
+            scored = score_sentences(self.sentences, queries, passages, hop, watch)
+        with watch(SECOND):
+            pools = [[*query.facts, *best(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)]
+            weighed = self._weigh(queries, pools, watch)
+        return [
+            watch.stamp(number, settle(new, pool, facts, hop, self.config))
+            for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
+        ]
+
+    def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
+        """Stage 2: every fact of each pool with its score among the others."""
+        windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
+        scores = iter(self.facts.score(SECOND, [row for rows in windows for row in rows]))
+        weighed = []
+        for number, (rows, pool) in enumerate(zip(windows, pools, strict=True)):
+            watch.read(number, SECOND, sum(map(len, rows)))
+            found = {key: float(score) for row in rows for key, score in zip(row.keys, next(scores)[:, 0], strict=True)}
+            weighed.append([replace(fact, score=found[place]) for place, fact in enumerate(pool)])
+        return weighed
+
+
+def score_sentences(
+    reading: CrossEncoder,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[Passage]],
+    hop: int,
+    watch: Stopwatch,
+) -> list[list[Fact]]:
+    """Stage 1: every sentence of each query's passages, in order, as a fact with its score."""
+    windows = [
+        [(passage, row) for passage in own for row in reading.inputs.sentences(query, passage)]
+        for query, own in zip(queries, passages, strict=True)
+    ]
+    scores = iter(reading.score(FIRST, [row for rows in windows for _, row in rows]))
+    found: list[list[Fact]] = []
+    for number, rows in enumerate(windows):
+        watch.read(number, FIRST, sum(len(row) for _, row in rows))
+        found.append(
+            [
+                sentence_fact(passage, sid, float(score), hop)
+                for passage, row in rows
+                for sid, score in zip(row.keys, next(scores)[:, 0], strict=True)
+            ]
+        )
+    return found
+
+
+def sentence_fact(passage: Passage, sid: int, score: float, hop: int) -> Fact:
+    return Fact(passage.pid, sid, passage.title, passage.sentences[sid], score, hop)
+
+
+def best(facts: Sequence[Fact], count: int) -> list[Fact]:
+    """The `count` highest scores; equal ones in order of passage and sentence."""
+    return sorted(facts, key=lambda fact: (-fact.score, fact.pid, fact.sid))[:count]
+
+
+def settle(
+    new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
+) -> Condensed:
+    """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
+    above = [fact for fact in weighed if fact.score > config.threshold]
+    # Where there are too many, old facts go before new ones.
+    kept = sorted(above, key=lambda fact: (fact.hop != hop, -fact.score, fact.pid, fact.sid))[: config.max_facts]
+    places = {(fact.pid, fact.sid) for fact in kept}
+    first = {(fact.pid, fact.sid): fact.score for fact in new}
+    judged = [_judge(fact, first.get((fact.pid, fact.sid)), (fact.pid, fact.sid) in places, config) for fact in weighed]
+    entered = {(fact.pid, fact.sid) for fact in pool}
+    outside = [
+        Judgement(fact.pid, fact.sid, fact.score, reason=f"not among the best {config.pool} sentences of the hop")
+        for fact in new
+        if (fact.pid, fact.sid) not in entered
+    ]
+    facts = tuple(sorted(kept, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
+    return Condensed(facts, tuple(judged + outside))
+
+
+def _judge(fact: Fact, first: float | None, kept: bool, config: CondenserConfig) -> Judgement:
+    if kept:
+        reason = "above the threshold"
+    elif fact.score > config.threshold:
+        reason = f"over the limit of {config.max_facts} facts"
+    else:
+        reason = f"not above the threshold of {config.threshold:g}"
+    return Judgement(fact.pid, fact.sid, first, fact.score, kept, reason)

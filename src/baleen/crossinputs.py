@@ -1,0 +1,227 @@
+"""What goes into a cross-encoder: two texts side by side, and the places at which a head reads a score off them.
+
+    condenser, stage 1      [CLS] claim # facts [SEP] title [MASK] s0 [MASK] s1 ... [SEP]       a score at every marker
+    condenser, stage 2      [CLS] claim [SEP] [MASK] fact [MASK] fact ... [SEP]                 a score at every marker
+    reranker                [CLS] claim # passages chosen before [SEP] title | text [SEP]       a score at [CLS]
+    readers                 [CLS] claim [SEP] fact # fact ... [SEP]                             at [CLS], at every token
+
+Sequences are laid out token by token, and each place is noted with what it stands for (a sentence, a fact, a token)
+as it is laid: whatever is cut, empty or read in windows, a score cannot slip to the sentence beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from baleen.errors import ConfigError
+from baleen.markup import FACT_SEPARATOR, fact_text, passage_text
+from baleen.tokenization import SpecialTokens, latest_within, moved, padded, plain_tokenizer
+from baleen.types import Fact, Passage, Query
+
+_SPECIAL = 3  # [CLS], and a [SEP] behind either side
+
+
+@dataclass(frozen=True)
+class CrossConfig:
+    """How texts are laid out; lengths are in tokens.
+
+    A sequence has at most `length` tokens, of which claim and facts on its left take at most `query_length`.  `marker`
+    stands before a sentence or fact that is to be scored.  `heads` says what is read off: name -> {"outputs", ...}.
+    """
+
+    length: int = 512
+    query_length: int = 256
+    marker: str = "[MASK]"
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.query_length < 8:
+            raise ConfigError(f"query_length = {self.query_length}, which should be at least 8")
+        if self.length < self.query_length + 16:
+            raise ConfigError(
+                f"length = {self.length} leaves too little beside query_length = {self.query_length}: "
+                f"set it to at least {self.query_length + 16}"
+            )
+
+
+@dataclass(frozen=True)
+class CrossInput:
+    """One sequence: its tokens, where its right side starts, and the `places` that are read, `keys[i]` at `places[i]`."""
+
+    ids: list[int]
+    right: int
+    places: list[int]
+    keys: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at_start(self) -> CrossInput:
+        """The same sequence, read at [CLS] alone."""
+        return dataclasses.replace(self, places=[0], keys=[0])
+
+
+@dataclass(frozen=True)
+class Word:
+    """One token of a fact, and where it stands in the fact's text."""
+
+    fact: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class CrossBatch:
+    """Sequences side by side: `ids`, `types` (B, T) int64, `attention` (B, T) bool, and the places read (P,) each."""
+
+    ids: Tensor
+    types: Tensor
+    attention: Tensor
+    rows: Tensor
+    places: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **moved(self, device))
+
+
+class CrossInputs:
+    """Turns queries, passages and facts into sequences, by one tokenizer and one configuration."""
+
+    def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig) -> None:
+        self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
+        self.tokenizer = plain_tokenizer(tokenizer_json)
+        self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
+        self._marker = self._id(config.marker)
+        self._between = self._tokens(FACT_SEPARATOR.strip())
+
+    def _id(self, token: str) -> int:
+        number = self.tokenizer.token_to_id(token)
+        if number is None:
+            raise ConfigError(f"the tokenizer has no token {token!r}")
+        return int(number)
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    # What each stage reads
+
+    def sentences(self, query: Query, passage: Passage) -> list[CrossInput]:
+        """The passage in as many windows as it takes; keys are the sids, each once, those of empty sentences left out."""
+        left, title = self._query(query), self._tokens(passage.title)
+        room = self._room(left)
+        title = title[: room // 4]
+        marked = [(sid, self._tokens(text)) for sid, text in enumerate(passage.sentences) if text.strip()]
+        return [self._marked(left, title, part) for part in _windows(marked, room - len(title))]
+
+    def facts(self, claim: str, facts: Sequence[Fact]) -> list[CrossInput]:
+        """All facts side by side, in further windows what does not fit; keys are places in `facts`."""
+        left = self._query(Query(claim))
+        marked = [(number, self._tokens(fact_text(fact))) for number, fact in enumerate(facts)]
+        return [self._marked(left, [], part) for part in _windows(marked, self._room(left))]
+
+    def passage(self, query: Query, passage: Passage) -> list[CrossInput]:
+        """Query and passage, a long one in windows under its title; the place read is [CLS]."""
+        left, text = self._query(query), self._tokens(passage_text(passage.title, passage.text))
+        room = self._room(left)
+        title = self._tokens(passage_text(passage.title, ""))[: room // 4] if len(text) > room else []
+        starts = range(0, max(len(text), 1), room - len(title))
+        return [
+            self._pair(left, (title if start else []) + text[start : start + room - len(title)]) for start in starts
+        ]
+
+    def sentence(self, query: Query, title: str, sentence: str) -> CrossInput:
+        """Query and a single sentence under its title; the place read is [CLS]."""
+        left = self._query(query)
+        return self._pair(left, self._tokens(passage_text(title, sentence))[: self._room(left)])
+
+    def evidence(self, query: Query) -> tuple[CrossInput, list[Word]]:
+        """The claim and its facts, the best ones that fit, in their order; every token of a fact has a key into the words.
+
+        The place that is [CLS] comes first, with the key -1.
+        """
+        left = self._query(Query(query.text))
+        ids, words = self._evidence(query.facts, self._room(left))
+        base = self._pair(left, ids)
+        inside = [number for number, word in enumerate(words) if word is not None]
+        kept = [word for word in words if word is not None]
+        places = [0, *(base.right + number for number in inside)]
+        return CrossInput(base.ids, base.right, places, [-1, *range(len(kept))]), kept
+
+    # How they are laid out
+
+    def _query(self, query: Query) -> list[int]:
+        """`claim # fact # fact`: the claim has at least half of the room, old facts give way to new ones."""
+        limit = self.config.query_length
+        facts = [self._tokens(fact_text(fact)) for fact in query.facts]
+        wanted = sum(len(fact) + len(self._between) for fact in facts)
+        claim = self._tokens(query.text)[: max(limit - wanted, limit // 2)]
+        kept = latest_within(facts, limit - len(claim))
+        return [*claim, *(number for fact in kept for number in (*self._between, *fact))][:limit]
+
+    def _room(self, left: list[int]) -> int:
+        return self.config.length - _SPECIAL - len(left)
+
+    def _pair(self, left: list[int], right: list[int]) -> CrossInput:
+        return CrossInput([self._cls, *left, self._sep, *right, self._sep], len(left) + 2, [0], [0])
+
+    def _marked(self, left: list[int], title: list[int], parts: Sequence[tuple[int, list[int]]]) -> CrossInput:
+        right, places = list(title), []
+        for _, ids in parts:
+            places.append(len(left) + 2 + len(right))
+            right += [self._marker, *ids]
+        base = self._pair(left, right)
+        return CrossInput(base.ids, base.right, places, [key for key, _ in parts])
+
+    def _evidence(self, facts: Sequence[Fact], room: int) -> tuple[list[int], list[Word | None]]:
+        """Tokens of the facts that fit, and for each token the word it is; a separator is none."""
+        encoded = [self.tokenizer.encode(fact_text(fact), add_special_tokens=False) for fact in facts]
+        sizes = [len(fact.ids) + len(self._between) for fact in encoded]
+        ids: list[int] = []
+        words: list[Word | None] = []
+        for number in _best_within(facts, sizes, room):
+            between = self._between if ids else []
+            ids += [*between, *encoded[number].ids]
+            words += [None for _ in between]
+            words += [Word(number, start, end) for start, end in encoded[number].offsets]
+        return ids[:room], words[:room]
+
+    def batch(self, rows: Sequence[CrossInput]) -> CrossBatch:
+        return CrossBatch(
+            ids=padded([row.ids for row in rows], self._pad),
+            types=padded([[0] * row.right + [1] * (len(row) - row.right) for row in rows], 0),
+            attention=padded([[True] * len(row) for row in rows], False),
+            rows=torch.tensor([number for number, row in enumerate(rows) for _ in row.places]),
+            places=torch.tensor([place for row in rows for place in row.places]),
+        )
+
+
+def _windows(marked: Sequence[tuple[int, list[int]]], room: int) -> Iterator[list[tuple[int, list[int]]]]:
+    """Consecutive texts in groups of at most `room` tokens with a marker each; one that is longer alone is cut."""
+    window: list[tuple[int, list[int]]] = []
+    left = room
+    for key, ids in marked:
+        whole = ids[: room - 1]
+        if window and len(whole) + 1 > left:
+            yield window
+            window, left = [], room
+        window.append((key, whole))
+        left -= len(whole) + 1
+    if window:
+        yield window
+
+
+def _best_within(facts: Sequence[Fact], sizes: Sequence[int], room: int) -> list[int]:
+    """The facts with the highest scores whose sizes fit into `room`, and at least one, in the order of `facts`."""
+    kept: list[int] = []
+    for number in sorted(range(len(facts)), key=lambda number: -facts[number].score):
+        if kept and sizes[number] > room:
+            continue
+        kept.append(number)
+        room -= sizes[number]
+    return sorted(kept)

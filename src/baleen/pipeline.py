@@ -1,0 +1,69 @@
+"""The paper: for each hop retrieve, then condense; after the last, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from baleen.retriever import Retriever
+from baleen.stopwatch import Stopwatch
+from baleen.types import Answer, Condensed, Hop, Passage, Query, Trace, Verdict
+
+
+class Reading(Protocol):
+    """A condenser, or a reranker in its place."""
+
+    untrained: tuple[str, ...]
+
+    def condense(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
+    ) -> list[Condensed]: ...
+
+
+class Reader(Protocol):
+    """A verifier or an answerer."""
+
+    def read(self, queries: Sequence[Query]) -> Sequence[Verdict | Answer]: ...
+
+
+def run(
+    queries: Sequence[Query], retriever: Retriever, reading: Reading, depths: Sequence[int], stop_early: bool = False
+) -> Iterator[list[Trace]]:
+    """The traces of all queries after each hop, `depths[i]` passages deep; one that has stopped stays as it is."""
+    traces = [Trace(query, untrained=reading.untrained) for query in queries]
+    for number, depth in enumerate(depths, start=1):
+        going = [place for place, trace in enumerate(traces) if not trace.stopped]
+        hops = take_hop([traces[place] for place in going], retriever, reading, number, depth) if going else []
+        for place, hop in zip(going, hops, strict=True):
+            reason = _reason_to_stop(hop, number, stop_early)
+            traces[place] = replace(traces[place], hops=(*traces[place].hops, hop), stopped=reason)
+        yield list(traces)
+
+
+def take_hop(traces: Sequence[Trace], retriever: Retriever, reading: Reading, number: int, depth: int) -> list[Hop]:
+    """Retrieve with the facts so far, without the passages so far; condense what comes."""
+    queries, excluded = [trace.next_query for trace in traces], [trace.pids for trace in traces]
+    found = retriever.retrieve(queries, depth, exclude=excluded)
+    passages = [[retriever.passage(pid) for pid in each.ranking.pids] for each in found]
+    condensed = reading.condense(queries, passages, number)
+    return [
+        Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens)
+        for query, each, without, facts in zip(queries, found, excluded, condensed, strict=True)
+    ]
+
+
+def _reason_to_stop(hop: Hop, number: int, stop_early: bool) -> str:
+    if not len(hop.ranking):
+        return f"no passage was left at hop {number}"
+    added = any(fact.hop == number for fact in hop.facts)
+    return "" if added or not stop_early else f"hop {number} added no fact"
+
+
+def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
+    """Each trace with what the reader makes of its claim and its facts."""
+    watch = Stopwatch(len(traces))
+    with watch("read"):
+        outcomes = reader.read([trace.next_query for trace in traces])
+    pairs = zip(traces, outcomes, strict=True)
+    return [replace(trace, outcome=outcome, seconds=watch.seconds) for trace, outcome in pairs]

@@ -1,0 +1,154 @@
+"""`Baleen`: a whole model over an index, which verifies claims and answers questions.
+
+baleen = Baleen.load("model folder or name", index="wiki.index")
+trace = baleen.verify("The mayor of the town on the Grey Fjord is a former cellist.")
+trace.outcome, trace.facts, trace.hops                      the verdict, the sentences it rests on, every step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from baleen.checkpoint import resolve
+from baleen.condenser import Condenser, CondenserConfig
+from baleen.config import from_mapping, override
+from baleen.crossencoder import CrossEncoder
+from baleen.encoder import Encoder
+from baleen.errors import ConfigError, QueryError
+from baleen.hybrid import run_hybrid
+from baleen.index import Index
+from baleen.model_folder import ModelFolder, read_model
+from baleen.pipeline import Reader, Reading, conclude, run
+from baleen.reader import Answerer, Verifier
+from baleen.reranker import Reranker
+from baleen.retriever import Retriever
+from baleen.standin import StandIn
+from baleen.types import Query, Trace
+
+Pipeline = Literal["condense", "rerank", "hybrid"]
+READERS: Mapping[str, Callable[[CrossEncoder], Reader]] = {"verifier": Verifier, "answerer": Answerer}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How a claim is taken through its hops.
+
+    `k` is how many passages each hop retrieves: one number for all, or one for each, of which the last goes on where
+    there are more `hops` (None: as many as `k` has numbers, or 4).  `stop_early` ends a run at the first hop that adds
+    no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
+    condenser, and does without a reader if need be.
+    """
+
+    pipeline: Pipeline = "condense"
+    hops: int | None = None
+    k: int | Sequence[int] = 25
+    stop_early: bool = False
+    stand_in: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pipeline not in get_args(Pipeline):
+            raise ConfigError(f"pipeline = {self.pipeline!r} should be one of {', '.join(get_args(Pipeline))}")
+        if not self.depths or min(self.depths) < 1:
+            raise ConfigError(f"hops = {self.hops} and k = {self.k}: both should be at least 1")
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Passages of each hop."""
+        given = (self.k,) if isinstance(self.k, int) else tuple(self.k)
+        hops = self.hops if self.hops is not None else 4 if isinstance(self.k, int) else len(given)
+        return (*given[:hops], *given[-1:] * (hops - len(given)))
+
+
+class Baleen:
+    """Components are loaded when they are first needed; those that share a backbone share it in memory."""
+
+    def __init__(self, model: ModelFolder, retriever: Retriever) -> None:
+        self.model, self.retriever = model, retriever
+        self.config = from_mapping(RunConfig, model.settings.get("run", {}), f"{model.root}: run")
+        self._cross_encoder = cache(partial(CrossEncoder.load, device=retriever.encoder.device))
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path | None = None,
+        index: str | Path | None = None,
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+    ) -> Self:
+        """A model by folder or name over an index; without either, the embedded default."""
+        from baleen.embedded import default_index, default_model
+
+        if index is not None:
+            Index.open(index)  # a wrong folder should be told before a model is loaded
+        folder = resolve(model if model is not None else default_model())
+        encoder = Encoder.load(folder, device=device)
+        opened = Index.open(index or default_index(encoder), device=str(encoder.device), threads=threads)
+        return cls(read_model(folder), Retriever(encoder, opened))
+
+    def verify(self, claim: str, **options: Any) -> Trace:
+        """The run of a claim, with a Verdict as its outcome; `options` are those of RunConfig."""
+        return self.verify_many([claim], **options)[0]
+
+    def ask(self, question: str, **options: Any) -> Trace:
+        """The run of a question, with an Answer as its outcome; `options` are those of RunConfig."""
+        return self.ask_many([question], **options)[0]
+
+    def verify_many(self, claims: Sequence[str], **options: Any) -> list[Trace]:
+        """Many claims at once, in shared batches; each comes out as it would alone."""
+        return self._finish(claims, "verifier", options)
+
+    def ask_many(self, questions: Sequence[str], **options: Any) -> list[Trace]:
+        return self._finish(questions, "answerer", options)
+
+    def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
+        """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
+        config = override(self.config, **options)
+        return self._run([_query(text) for text in texts], config)
+
+    def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
+        if config.pipeline == "hybrid":
+            readings = self.condenser(config.stand_in), self.reranker()
+            return run_hybrid(queries, self.retriever, *readings, config.depths, config.stop_early)
+        reading = self.condenser(config.stand_in) if config.pipeline == "condense" else self.reranker()
+        return run(queries, self.retriever, reading, config.depths, config.stop_early)
+
+    def _finish(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
+        reader = self.reader(component, optional=override(self.config, **options).stand_in)
+        *_, traces = self.hops(texts, **options)
+        return conclude(traces, reader) if reader is not None else traces
+
+    # Components
+
+    def condenser(self, stand_in: bool = False) -> Reading:
+        if stand_in:
+            return StandIn(self._component("reranker"))
+        config = from_mapping(
+            CondenserConfig, self.model.settings.get("condenser", {}), f"{self.model.root}: condenser"
+        )
+        return Condenser(self._component("sentences"), self._component("facts"), config)
+
+    def reranker(self) -> Reading:
+        reading = self._component("reranker")
+        return Reranker(reading, untrained=bool(reading.notes.get("untrained")))
+
+    def reader(self, component: str, *, optional: bool = False) -> Reader | None:
+        """The "verifier" or the "answerer"; one that is `optional` may be missing, and then None comes."""
+        if optional and component not in self.model:
+            return None
+        return READERS[component](self._component(component))
+
+    def _component(self, name: str) -> CrossEncoder:
+        reading: CrossEncoder = self._cross_encoder(self.model.folder(name))
+        reading.outputs(name)
+        return reading
+
+
+def _query(text: str) -> Query:
+    if not text.strip():
+        raise QueryError("the claim or question is empty")
+    return Query(text)
