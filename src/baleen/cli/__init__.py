@@ -1,0 +1,16 @@
+"""The command line.  Standard output carries results alone; progress and logs go to standard error.
+
+    app.py              the application: its commands, and how errors become exit codes
+    indexing.py         index, split
+    searching.py        search
+    demo.py, init.py    demo, init
+    benching.py         bench ...
+    options.py          options that several commands share
+    output.py           reports and rankings, as several commands print them
+
+Heavy modules are imported inside the commands, so that `baleen --help` answers at once.
+"""
+
+from baleen.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,42 @@
+"""The application: which commands there are, and how their errors become exit codes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from baleen.cli.benching import bench
+from baleen.cli.demo import demo
+from baleen.cli.indexing import index, split
+from baleen.cli.init import init
+from baleen.cli.searching import search
+from baleen.errors import BaleenError
+
+app = typer.Typer(
+    help="Multi-hop retrieval and claim verification over any corpus.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (index, search, demo, init, split):
+    app.command()(command)
+app.add_typer(bench, name="bench")
+
+
+def main() -> None:
+    """Run a command; an error that is somebody's to mend is one line and an exit code of its own."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    for noisy in ("numba", "transformers", "httpx", "huggingface_hub"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        app()
+    except BaleenError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(BaleenError.exit_code)

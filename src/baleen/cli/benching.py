@@ -1,0 +1,82 @@
+"""`baleen bench ...`: speed, memory and recall on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
+from baleen.cli.output import print_report
+from baleen.cli.searching import open_retriever
+
+bench = typer.Typer(help="Speed, memory and recall on this machine.", no_args_is_help=True)
+
+
+def _bench(name: str, about: str) -> None:
+    """Add `baleen bench NAME`: the three benches of an index take the same options."""
+
+    @bench.command(name, help=about)
+    def command(
+        size: Annotated[
+            list[int] | None, typer.Option("--size", help="Synthetic passages (repeatable; 0: none)")
+        ] = None,
+        bits: Annotated[
+            list[int] | None, typer.Option("--bits", help="Bits a dimension (repeatable) [default: 2, 4]")
+        ] = None,
+        queries: Annotated[int, typer.Option(help="How many are timed")] = 100,
+        corpus: Annotated[str | None, typer.Option(help="A collection, to measure real vectors too")] = None,
+        model: Annotated[str | None, typer.Option("--model", help="The checkpoint that encodes the collection")] = None,
+        questions: Annotated[
+            str | None, typer.Option(help="Questions for the collection [default: its sentences]")
+        ] = None,
+        work_dir: Annotated[str | None, typer.Option(help="Keep indexes here, and use those that are there")] = None,
+        threads: ThreadsOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        from baleen.bench.report import markdown
+        from baleen.bench.search import BenchConfig, run_all
+        from baleen.config import override
+
+        sizes = tuple(filter(None, size)) if size is not None else None
+        given: dict[str, Any] = {
+            "growth_sizes" if name == "growth" else "sizes": sizes,
+            "bits": tuple(bits or ()) or None,
+        }
+        config = BenchConfig(queries=queries, corpus=corpus, checkpoint=model, questions=questions)
+        result = run_all(override(config, work_dir=work_dir, threads=threads, **given), [name])
+        typer.echo(json.dumps(result) if as_json else markdown(result))
+
+
+_bench("search", "Build, size, recall and latency of an index, at each width.")
+_bench("growth", "Latency and memory of a small index against those of a large one.")
+_bench("sweep", "Recall and latency over a grid of search settings.")
+
+
+@bench.command("batch")
+def bench_batch(
+    questions: Annotated[Path, typer.Argument(help="A JSON list or JSONL file with 'question', 'claim' or 'text'")],
+    index: IndexOption = None,
+    model: ModelOption = None,
+    count: Annotated[int, typer.Option(min=1, help="How many queries; questions come round again")] = 1000,
+    k: Annotated[int, typer.Option("-k", help="How many passages for each")] = 100,
+    probes: Annotated[int | None, typer.Option(help="Cells that each query vector looks into")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Passages that are scored by their centroids")] = None,
+    refined: Annotated[int | None, typer.Option(help="Passages that are scored by their residuals")] = None,
+    exact: Annotated[int, typer.Option(help="Queries that are also searched exactly, to tell the recall")] = 0,
+    threads: ThreadsOption = None,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Milliseconds a query when many are searched at once."""
+    from baleen.bench.batch import batched
+    from baleen.bench.real import read_questions
+    from baleen.config import override
+    from baleen.index import SearchConfig
+
+    texts = read_questions(questions)
+    config = override(SearchConfig(), probes=probes, candidates=candidates, refined=refined)
+    retriever = open_retriever(index, model, device, threads)
+    print_report(batched(retriever, texts, count=count, k=k, config=config, exact=exact), as_json)

@@ -1,0 +1,134 @@
+"""`baleen index` and `baleen split`: from collections to an index, or to one collection of sentences."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from baleen.cli.options import DeviceOption, JsonOption, ModelOption
+from baleen.cli.output import print_report
+
+
+class Bits(StrEnum):
+    one, two, four, sixteen = "1", "2", "4", "16"
+
+
+def index(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Collections: JSONL (.gz, .zst), BEIR or HotPotQA folders, text")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="The index's folder")] = Path("baleen.index"),
+    model: ModelOption = None,
+    bits: Annotated[
+        Bits, typer.Option(help="Bits a dimension of what centroids leave over; 16: float16 vectors")
+    ] = Bits.two,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add to the index; a passage whose id is there takes its place")
+    ] = False,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="ID", help="Delete a passage (repeatable)")
+    ] = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge segments and free what was deleted")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check every file against its checksum")] = False,
+    info: Annotated[bool, typer.Option("--info", help="Only describe the index")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there already")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out passages that cannot be read, and count them")
+    ] = False,
+    cells: Annotated[
+        int | None, typer.Option(min=1, help="Number of centroids [default: by the number of vectors]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample that centroids are fitted on")] = 0,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build an index of FILES, or change, check or describe one."""
+    from baleen.index import Index
+
+    changes = bool(delete) + compact + verify + info
+    if bool(files) == bool(changes) or changes > 1:
+        raise typer.BadParameter("give files to index, or one of --delete, --compact, --verify, --info")
+    if add and (overwrite or changes):
+        raise typer.BadParameter("--add takes files, and goes with neither --overwrite nor a change of another kind")
+    report: dict[str, Any] = {}
+    if files:
+        report = _index_files(files, out, model, bits, add, overwrite, skip_bad, cells, seed, device)
+    else:
+        opened = Index.open(out)
+        if delete:
+            report["removed"] = opened.delete(delete)
+        elif compact:
+            report["bytes_freed"] = opened.compact()
+        elif verify:
+            report["files_verified"] = opened.verify()
+    print_report(report | Index.open(out).info(), as_json)
+
+
+def _index_files(
+    files: list[Path],
+    out: Path,
+    model: str | None,
+    bits: Bits,
+    add: bool,
+    overwrite: bool,
+    skip_bad: bool,
+    cells: int | None,
+    seed: int,
+    device: str | None,
+) -> dict[str, Any]:
+    from baleen.corpus import Tally, expected, read
+    from baleen.embedded import default_model
+    from baleen.encoder import Encoder
+    from baleen.index import Index
+    from baleen.index.building import refuse_existing
+
+    if not add:
+        refuse_existing(out, overwrite)  # before the time that loading a model takes
+    tally = Tally()
+    passages = read(files, skip_bad=skip_bad, tally=tally)
+    opened = Index.open(out) if add else None
+    encoder = Encoder.load(model or default_model(), device=device)
+    total = expected(files) if sys.stderr.isatty() else None
+    start = time.perf_counter()
+    if opened is not None:
+        opened.add(passages, encoder, total=total, device=str(encoder.device))
+    else:
+        Index.build(
+            out,
+            passages,
+            encoder,
+            bits=int(bits),
+            cells=cells,
+            seed=seed,
+            overwrite=overwrite,
+            total=total,
+            device=str(encoder.device),
+        )
+    seconds = time.perf_counter() - start
+    return {
+        "indexed": tally.passages,
+        "skipped": tally.bad,
+        "seconds": round(seconds, 2),
+        "passages_per_second": round(tally.passages / seconds, 1),
+    }
+
+
+def split(
+    files: Annotated[list[Path], typer.Argument(help="Collections, as for 'index'")],
+    out: Annotated[Path, typer.Option("--out", help="A .jsonl file, .jsonl.gz or .jsonl.zst")],
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out passages that cannot be read, and count them")
+    ] = False,
+) -> None:
+    """Split FILES into sentences and write them as one JSONL collection."""
+    from baleen.corpus import Tally, read, write
+    from baleen.progress import track
+
+    tally = Tally()
+    write(track(read(files, skip_bad=skip_bad, tally=tally), "splitting", unit="passages"), out)
+    typer.echo(f"{tally.passages:,} passages written to {out}, {tally.bad:,} skipped")

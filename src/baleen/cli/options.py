@@ -1,0 +1,20 @@
+"""Options that several commands share, each described once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+IndexOption = Annotated[
+    Path | None, typer.Option("--index", help="An index's folder [default: the demonstration corpus]")
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="A model's folder or name [default: the embedded one]")
+]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu or cuda [default: the best there is]")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="CPU threads of a search [default: all cores]")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
