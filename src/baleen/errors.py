@@ -6,6 +6,7 @@
     ├── CheckpointError         5   400   a model folder that is missing, broken or of a newer format
     ├── QueryError              6   400   a search that makes no sense (an empty query, k below 1)
     ├── MissingExtraError       7   501   an optional dependency that is not installed
+    ├── DatasetError            8   400   a file of questions or claims that cannot be read, or does not fit the corpus
     ├── TrainingError           9   500   a training run that cannot go on, or cannot be taken up again
     └── StoredIndexError       10   500   anything wrong with an index on disk
         ├── IndexNotFoundError 11   404   no manifest, so no index
@@ -56,6 +57,11 @@ class MissingExtraError(BaleenError):
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
         return cls(f"{purpose} needs the package '{package}', which is not installed: pip install 'baleen[{extra}]'")
+
+
+class DatasetError(BaleenError):
+    exit_code = 8
+    http_status = 400
 
 
 class TrainingError(BaleenError):
