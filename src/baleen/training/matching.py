@@ -1,0 +1,63 @@
+"""Whether one text speaks of another: answers in passages, titles in claims.  Words are compared, not characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from baleen.types import Passage
+
+# Answers that stand in nearly every passage and say nothing of it.
+_VERDICTS = frozenset({"", "yes", "no"})
+
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words without case, accents or punctuation."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return tuple(_WORD.findall(bare))
+
+
+# Words that alone are no sign of a title.
+_EMPTY = frozenset(
+    words(
+        "a an and are as at be by de for from had has he her his in is it its la le of on or she that the their them "
+        "they this to was were which who whose with"
+    )
+)
+
+
+def contains(text: str, phrase: str) -> bool:
+    """Whether the words of `phrase` stand in `text` one after the other; no words stand nowhere."""
+    return bool(words(phrase)) and _spaced(words(phrase)) in _spaced(words(text))
+
+
+def holds(passage: Passage, answer: str) -> bool:
+    """Whether the title or the text of a passage contains an answer."""
+    return contains(passage.title, answer) or contains(passage.text, answer)
+
+
+def is_extractive(answer: str | None) -> bool:
+    """Whether an answer is a string that a passage can hold: not absent, and neither yes nor no."""
+    return " ".join(words(answer or "")) not in _VERDICTS
+
+
+def title_overlap(title: str, text: str) -> float:
+    """How much of `title` appears in `text`, from 0 to 1: the longest run of its words, as a share of all of them.
+
+    What stands in parentheses tells apart titles and is no part of the name.  A run of nothing but words like "of the"
+    does not count.
+    """
+    name = words(_PARENTHESES.sub(" ", title)) or words(title)
+    where = _spaced(words(text))
+    for length in range(len(name), 0, -1):
+        runs = (name[start : start + length] for start in range(len(name) - length + 1))
+        if any(_spaced(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
+            return length / len(name)
+    return 0.0
+
+
+def _spaced(found: tuple[str, ...]) -> str:
+    return f" {' '.join(found)} "

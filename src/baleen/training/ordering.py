@@ -1,0 +1,123 @@
+"""Orders of hops that are settled before any retrieval: by title overlap, as the paper's appendix has it, or as given.
+
+    order = heuristic_order(example, passages)                      or oracle_order(example)
+    states = unroll(example, order, passages)                       the state before every hop, to be ranked all at once
+    steps = [ordered_hop(state, ranking, passages, positives=pids) for state, ranking, pids in zip(...)]
+
+An order is a tuple of hops, a hop a tuple of pids; every gold passage stands in it once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from baleen.datasets import Example
+from baleen.errors import DatasetError
+from baleen.training import matching
+from baleen.training.supervision import (
+    FACTS_PER_HOP,
+    Lookup,
+    SentenceChoice,
+    State,
+    advance,
+    oracle_facts,
+    start,
+)
+
+HopOrder = tuple[tuple[str, ...], ...]
+
+# Trying every passage for a hop that no title matches doubles the work with each; beyond this many the first is taken.
+MAX_TRIED = 10
+
+
+def oracle_order(example: Example) -> HopOrder:
+    """One passage a hop, as the dataset orders them; gold passages that it leaves out make up a last hop."""
+    if not example.order:
+        raise DatasetError(f"{example.qid}: the dataset gives no order of hops; expected one, or another way to order")
+    given = tuple(pid for pid in dict.fromkeys(example.order) if pid in example.gold)
+    rest = tuple(pid for pid in dict.fromkeys(example.gold) if pid not in given)
+    return (*((pid,) for pid in given), *([rest] if rest else []))
+
+
+def heuristic_order(example: Example, passages: Lookup) -> HopOrder:
+    """Each hop takes the passages whose titles the claim names best, and adds their full text to the claim.
+
+    Where exactly one of several gold passages has the answer, it is the last hop.  Where no title matches at all, each
+    passage is tried for this hop and the one stays that leads to the largest sum of overlaps in the hops after it;
+    between equals the first in `example.gold`.
+    """
+    gold = tuple(dict.fromkeys(example.gold))
+    last = _answering(example, gold, passages)
+    order, _ = _Overlaps(example.text, gold, passages).order(tuple(pid for pid in gold if pid not in last))
+    return (*order, last) if last else order
+
+
+def unroll(
+    example: Example,
+    order: HopOrder,
+    passages: Lookup,
+    *,
+    sentences: SentenceChoice | None = None,
+    max_facts: int = FACTS_PER_HOP,
+) -> list[State]:
+    """The states before each hop of `order`: the queries that `ordered_hop` would lead to, without the rankings.
+
+    Facts stand here in the order of the passages in `order`, and there in that of their ranks.
+    """
+    states, state = [], start(example)
+    for pids in order:
+        states.append(state)
+        facts = oracle_facts(state, pids, passages, sentences=sentences, max_facts=max_facts)
+        state = advance(state, pids, facts)
+    return states
+
+
+def _answering(example: Example, gold: tuple[str, ...], passages: Lookup) -> tuple[str, ...]:
+    """The one gold passage of several that has the answer, if it is one."""
+    answer = example.answer
+    if answer is None or not matching.is_extractive(answer) or len(gold) < 2:
+        return ()
+    holding = tuple(pid for pid in gold if matching.holds(passages(pid), answer))
+    return holding if len(holding) == 1 else ()
+
+
+class _Overlaps:
+    """How well the claim and each gold passage name the title of each other one."""
+
+    def __init__(self, claim: str, gold: tuple[str, ...], passages: Lookup) -> None:
+        found = {pid: passages(pid) for pid in gold}
+        self._by_claim = {pid: matching.title_overlap(found[pid].title, claim) for pid in gold}
+        self._by_passage = {
+            (pid, other): matching.title_overlap(found[pid].title, found[other].text) for pid in gold for other in gold
+        }
+
+    def order(self, passages: tuple[str, ...]) -> tuple[HopOrder, float]:
+        """The hops that `passages` fall into, and the sum of the overlaps that led to them."""
+
+        @cache
+        def ordered(remaining: tuple[str, ...]) -> tuple[HopOrder, float]:
+            if not remaining:
+                return (), 0.0
+            read = [pid for pid in passages if pid not in remaining]
+            scores = {pid: self._score(pid, read) for pid in remaining}
+            best = max(scores.values())
+            hops = [tuple(pid for pid in remaining if scores[pid] == best)] if best else _singly(remaining)
+            orders = [_joined(hop, best, ordered(_without(remaining, hop))) for hop in hops]
+            return max(orders, key=lambda order: order[1])
+
+        return ordered(passages)
+
+    def _score(self, pid: str, read: list[str]) -> float:
+        return max([self._by_claim[pid], *(self._by_passage[pid, other] for other in read)])
+
+
+def _singly(remaining: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [(pid,) for pid in (remaining if len(remaining) <= MAX_TRIED else remaining[:1])]
+
+
+def _without(remaining: tuple[str, ...], hop: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(pid for pid in remaining if pid not in hop)
+
+
+def _joined(hop: tuple[str, ...], score: float, rest: tuple[HopOrder, float]) -> tuple[HopOrder, float]:
+    return (hop, *rest[0]), score * len(hop) + rest[1]
