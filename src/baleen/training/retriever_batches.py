@@ -1,0 +1,210 @@
+"""What a retriever is trained on, a batch at a time: queries, and for each a passage to find and some to pass by.
+
+Queries and passages go through the model in groups of like length, so that little of the work is padding; their vectors
+are put back in order before they are scored.  A passage that several queries of a batch share is encoded once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from baleen.errors import ConfigError, TrainingError
+from baleen.tokenization import InputMaker, PassageBatch, QueryBatch
+from baleen.training.grouping import grouped
+from baleen.training.sampling import WHOLE, Order, Part
+from baleen.training.throughput import Load
+from baleen.types import Passage, Query
+
+Lookup = Callable[[str], Passage]
+TeacherScores = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+class Labelled(Protocol):
+    """A query at one hop, the passages that it should find and those that it should not."""
+
+    @property
+    def qid(self) -> str: ...
+    @property
+    def hop(self) -> int: ...
+    @property
+    def query(self) -> Query: ...
+    @property
+    def positives(self) -> tuple[str, ...]: ...
+    @property
+    def negatives(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class RetrieverTraining:
+    """What a retriever learns from; the defaults are the paper's.
+
+    `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
+    (those of the same process and pass).  Scores are divided by `temperature`.  `distillation` weighs the divergence
+    from a teacher's scores.  `most_padding` is the largest share of padding that goes through the model.
+    """
+
+    negatives: int = 1
+    in_batch: bool = False
+    temperature: float = 1.0
+    distillation: float = 0.0
+    distillation_temperature: float = 1.0
+    most_padding: float = 0.125
+
+    def __post_init__(self) -> None:
+        if self.negatives < 0 or (self.negatives == 0 and not self.in_batch):
+            raise ConfigError(f"negatives = {self.negatives}, which should be at least 1, or 0 with in_batch")
+        for name in ("temperature", "distillation_temperature"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} = {getattr(self, name)}, which should be above 0")
+        if self.distillation < 0:
+            raise ConfigError(f"distillation = {self.distillation}, which should not be negative")
+        if not 0 <= self.most_padding < 1:
+            raise ConfigError(f"most_padding = {self.most_padding}, which should be a share below 1")
+
+
+@dataclass(frozen=True, eq=False)
+class RetrieverBatch:
+    """B queries and the P passages that they are to be scored against.
+
+    Rows of the `queries` groups, end to end, hold query i at `query_places[i]` (B,), and likewise for `passages` and
+    `passage_places` (P,).  `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool
+    those that are other positives of its question; `teacher` (B, 1 + n) a teacher's scores, NaN where there is none.
+    """
+
+    queries: tuple[QueryBatch, ...]
+    query_places: Tensor
+    passages: tuple[PassageBatch, ...]
+    passage_places: Tensor
+    columns: Tensor
+    forbidden: Tensor
+    teacher: Tensor
+    load: Load
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **{f.name: _moved(getattr(self, f.name), device) for f in _fields(self)})
+
+
+def _fields(batch: RetrieverBatch) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(field for field in dataclasses.fields(batch) if field.name != "load")
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device, non_blocking=True)
+
+
+class RetrieverBatches:
+    """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid."""
+
+    def __init__(
+        self,
+        inputs: InputMaker,
+        records: Sequence[Labelled],
+        passage: Lookup,
+        config: RetrieverTraining,
+        *,
+        batch_size: int,
+        seed: int,
+        teacher: TeacherScores | None = None,
+    ) -> None:
+        _check(records, config)
+        self._inputs, self._records, self._config = inputs, records, config
+        self._order = Order(len(records), batch_size, seed)
+        self._passages, self._teacher = PassageIds(inputs, passage), teacher or {}
+        self._gold: dict[str, set[str]] = {}
+        for record in records:
+            self._gold.setdefault(record.qid, set()).update(record.positives)
+
+    def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
+        drawn = [self._draw(place) for place in self._order.places(step, part)]
+        records = [record for record, _ in drawn]
+        pids = list(dict.fromkeys(pid for _, chosen in drawn for pid in chosen))
+        number = {pid: column for column, pid in enumerate(pids)}
+        columns = torch.tensor([[number[pid] for pid in chosen] for _, chosen in drawn])
+        queries, query_places = self._query_groups(records)
+        passages, passage_places = self._passage_groups(pids)
+        return RetrieverBatch(
+            queries,
+            query_places,
+            passages,
+            passage_places,
+            columns,
+            self._forbidden(records, pids, columns),
+            torch.tensor([self._scores(record, chosen) for record, chosen in drawn]),
+            Load.of(len(drawn), [*map(_filled, queries), *(group.attention for group in passages)]),
+        )
+
+    def _draw(self, place: int) -> tuple[Labelled, list[str]]:
+        """The record at `place`, with one of its positives and some of its negatives."""
+        record, rng = self._records[self._order.row(place)], self._order.rng(place)
+        positive = record.positives[rng.integers(len(record.positives))]
+        if not self._config.negatives:
+            return record, [positive]
+        few = len(record.negatives) < self._config.negatives
+        picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
+        return record, [positive, *(record.negatives[i] for i in picked)]
+
+    def _query_groups(self, records: Sequence[Labelled]) -> tuple[tuple[QueryBatch, ...], Tensor]:
+        rows = self._inputs.query_ids([record.query for record in records])
+        groups = grouped([len(row) for row in rows], self._config.most_padding)
+        return tuple(self._inputs.query_batch([rows[i] for i in group]) for group in groups), _places(groups)
+
+    def _passage_groups(self, pids: Sequence[str]) -> tuple[tuple[PassageBatch, ...], Tensor]:
+        rows = self._passages.rows(pids)
+        groups = grouped([len(row) for row in rows], self._config.most_padding)
+        return tuple(self._inputs.passage_batch([rows[i].tolist() for i in group]) for group in groups), _places(groups)
+
+    def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
+        gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
+        return gold.scatter(1, columns[:, :1], False)
+
+    def _scores(self, record: Labelled, pids: Sequence[str]) -> list[float]:
+        known = self._teacher.get((record.qid, record.hop), {})
+        return [known.get(pid, math.nan) for pid in pids]
+
+
+class PassageIds:
+    """The tokens of passages by pid; each passage is looked up and tokenised once."""
+
+    def __init__(self, inputs: InputMaker, passage: Lookup) -> None:
+        self._inputs, self._passage = inputs, passage
+        self._known: dict[str, npt.NDArray[np.int32]] = {}  # a tenth of what lists of numbers take
+
+    def rows(self, pids: Sequence[str]) -> list[npt.NDArray[np.int32]]:
+        missing = [pid for pid in pids if pid not in self._known]
+        if missing:
+            ids = self._inputs.passage_ids([self._look_up(pid) for pid in missing])
+            self._known.update({pid: np.array(row, np.int32) for pid, row in zip(missing, ids, strict=True)})
+        return [self._known[pid] for pid in pids]
+
+    def _look_up(self, pid: str) -> Passage:
+        try:
+            return self._passage(pid)
+        except KeyError:
+            raise TrainingError(f"there is no passage '{pid}': the records were made with another corpus") from None
+
+
+def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:
+    for record in records:
+        lacking = "positives" if not record.positives else "negatives"
+        if not record.positives or (config.negatives and not record.negatives):
+            raise TrainingError(f"query '{record.qid}' has no {lacking} at hop {record.hop}: leave such records out")
+
+
+def _places(groups: Sequence[Sequence[int]]) -> Tensor:
+    """Where each row stands when the groups are put end to end: (rows,) int64."""
+    return torch.argsort(torch.tensor([row for group in groups for row in group]))
+
+
+def _filled(batch: QueryBatch) -> Tensor:
+    """(B, T) bool: what is no padding; mask tokens are part of a query."""
+    lengths = batch.claim_lengths + batch.facts_lengths
+    return torch.arange(batch.ids.shape[1]) < lengths.unsqueeze(1)
