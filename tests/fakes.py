@@ -86,12 +86,12 @@ def electra_folder(folder: Path, seed: int = 0) -> Path:
 
 
 def roberta_folder(folder: Path, seed: int = 0) -> Path:
-    """A random RoBERTa: other special tokens, no markers in the vocabulary, positions that start at 2."""
+    """A random RoBERTa: other special tokens, no markers in the vocabulary, positions from 2 on, one type of token."""
     from transformers import RobertaConfig, RobertaModel
 
     words = vocabulary(ROBERTA_TOKENS, markers=())
     ids: dict[str, Any] = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
-    config = RobertaConfig(vocab_size=len(words), max_position_embeddings=514, **ids, **_SIZES)
+    config = RobertaConfig(vocab_size=len(words), max_position_embeddings=514, type_vocab_size=1, **ids, **_SIZES)
     return _save(folder, RobertaModel, config, words, ROBERTA_TOKENS, seed)
 
 
@@ -110,7 +110,7 @@ def _save(folder: Path, model: Any, config: Any, words: list[str], special: Mapp
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model(config).save_pretrained(folder)
-    _wordpiece(words, special).save(str(folder / "tokenizer.json"))
+    wordpiece(words, special).save(str(folder / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **{f"{role}_token": token for role, token in special.items()},
@@ -119,7 +119,8 @@ def _save(folder: Path, model: Any, config: Any, words: list[str], special: Mapp
     return folder
 
 
-def _wordpiece(words: list[str], special: Mapping[str, str]) -> Any:
+def wordpiece(words: list[str], special: Mapping[str, str]) -> Any:
+    """A tokenizer that lowercases, and splits what it does not know into letters."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token=special["unk"]))

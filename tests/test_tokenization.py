@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from baleen.config import from_mapping, to_mapping
 from baleen.errors import CheckpointError, ConfigError
 from baleen.markup import fact_text
-from baleen.tokenization import EncoderConfig, InputMaker, SpecialTokens
-from baleen.types import Passage, Query
+from baleen.tokenization import EncoderConfig, InputMaker, SpecialTokens, latest_within
+from baleen.types import Fact, Passage, Query
 from fakes import BERT_TOKENS, CORPUS, QUERIES, bert_folder
 
 UNHURRIED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,12 +69,69 @@ def test_facts_follow_as_their_text_with_a_separator_at_the_end(tokenizer: str) 
     assert row.facts == inputs.tokenizer.encode(text, add_special_tokens=False).ids
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 9])
-def test_facts_are_cut_and_keep_the_last_separator(tokenizer: str, limit: int) -> None:
+def fact(text: str, hop: int = 0, score: float = 0.0) -> Fact:
+    return Fact(f"{text} of {hop}", 0, "", text, score, hop)
+
+
+def facts_read(tokenizer: str, limit: int, *facts: Fact) -> str:
     inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(facts_length=limit))
-    (row,) = inputs.query_ids([QUERIES[1]])
-    assert len(row.facts) == limit
-    assert limit == 0 or tokens_of(inputs, row.facts)[-1] == "[SEP]"
+    (row,) = inputs.query_ids([Query("q", facts)])
+    assert len(row.facts) <= limit
+    return " ".join(tokens_of(inputs, row.facts))
+
+
+def test_facts_over_the_limit_give_way_oldest_first_and_stay_whole(tokenizer: str) -> None:
+    facts = fact("a b c", 1), fact("d e", 2), fact("f g", 3)
+    whole = "a b c [SEP] d e [SEP] f g [SEP]"
+    for limit in range(3, 14):
+        expected = whole if limit >= 10 else whole[12:] if limit >= 6 else whole[22:]
+        assert facts_read(tokenizer, limit, *facts) == expected
+
+
+def test_within_a_hop_lower_scores_give_way_to_higher(tokenizer: str) -> None:
+    facts = fact("a", 1, 9.0), fact("b", 2, 3.0), fact("c", 2, 1.0), fact("d", 2, 2.0)
+    assert facts_read(tokenizer, 8, *facts) == "a [SEP] b [SEP] c [SEP] d [SEP]"
+    assert facts_read(tokenizer, 6, *facts) == "b [SEP] c [SEP] d [SEP]"
+    assert facts_read(tokenizer, 4, *facts) == "b [SEP] d [SEP]"
+    assert facts_read(tokenizer, 2, *facts) == "b [SEP]"
+
+
+def test_among_facts_that_nothing_tells_apart_the_last_stay(tokenizer: str) -> None:
+    assert facts_read(tokenizer, 4, fact("a"), fact("b"), fact("c")) == "b [SEP] c [SEP]"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3])
+def test_the_newest_fact_is_cut_only_where_it_is_too_long_alone(tokenizer: str, limit: int) -> None:
+    expected = {0: "", 1: "", 2: "d [SEP]", 3: "d e [SEP]"}[limit]
+    assert facts_read(tokenizer, limit, fact("a", 1), fact("d e f g", 2)) == expected
+
+
+@given(
+    st.lists(st.builds(fact, st.sampled_from(["a", "b c", "d e f"]), st.integers(1, 3), st.floats(-1, 1)), max_size=6),
+    st.integers(0, 25),
+    st.integers(1, 3),
+)
+def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, separator: int) -> None:
+    ids = [[number] * len(each.text.split()) for number, each in enumerate(facts)]
+    kept = latest_within(facts, ids, room, separator)
+    assert sum(len(each) + separator for each in kept) <= room
+    stay = {each[0] for each in kept}
+    assert [each[0] for each in kept] == sorted(stay), "in their order"
+    gone = [(each.hop, each.score) for number, each in enumerate(facts) if number not in stay]
+    assert all((facts[number].hop, facts[number].score) >= other for number in stay for other in gone)
+
+
+def test_what_the_encoder_read_is_shown_without_its_padding(tokenizer: str) -> None:
+    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=8, facts_length=6))
+    (row,) = inputs.query_ids([Query("a b", (fact("c", 1), fact("d [MASK]", 2)))])
+    assert inputs.shown(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
+
+
+def test_a_passages_tokens_are_those_whose_vectors_are_kept(tokenizer: str) -> None:
+    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(passage_length=8))
+    passage = Passage("0", "a", "b, c. d e")
+    assert inputs.passage_tokens(passage) == ["[CLS]", "[unused1]", "a", "b", "c", "[SEP]"]
+    assert inputs.passage_tokens(Passage("1", "", "")) == ["[CLS]", "[unused1]", "[SEP]"]
 
 
 def test_a_passage_has_title_text_and_a_limit(tokenizer: str) -> None:

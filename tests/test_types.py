@@ -1,35 +1,64 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen import types
-from baleen.types import Answer, Fact, Hit, Hop, Passage, Query, Ranking, Record, Trace, Verdict
+from baleen.types import (
+    WHOLE,
+    Answer,
+    Condensed,
+    Fact,
+    Hit,
+    Hop,
+    Judgement,
+    Passage,
+    Query,
+    Ranking,
+    Record,
+    Trace,
+    Verdict,
+)
 
 FACT = Fact("p1", 2, "A title", "A sentence – with a dash.", 0.25, 1)
 QUERY = Query("Is it so?", (FACT, Fact("p2", 0, "", "")))
 RANKING = Ranking((Hit("p1", 2.5), Hit("p2", -0.125)))
-HOP = Hop(QUERY, RANKING, (FACT,), {"retrieve": 0.5, "condense": 0.25})
+KEPT, UNREAD = Judgement("p1", 2, 1.5, 0.25, True, "above the threshold"), Judgement("p2", 0)
+CONDENSED = Condensed((FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400})
+HOP = Hop(QUERY, "[CLS] is it so?", ("p3",), RANKING, CONDENSED, {"encode": 0.5, "search": 0.25}, {"encode": 64})
+VERDICT = Verdict("supported", 0.75, {"supported": 0.75, "not supported": 0.25})
+PARTS = Trace(QUERY, (HOP,)), Trace(QUERY, (HOP, HOP), stopped="hop 2 added no fact", untrained=("reranker",))
 
 RECORDS: dict[str, Record] = {
     "passage": Passage("p1", "A title", "One. Two.", ((0, 4), (5, 9)), {"year": 1811, "tags": ["a", None], "deep": {}}),
     "passage with nothing in it": Passage("", "", ""),
     "fact": FACT,
     "fact of defaults": Fact("p", 0, "t", "s"),
+    "fact that is a whole passage": Fact("p", WHOLE, "t", "One. Two."),
     "query": QUERY,
     "query without facts": Query("Is it so?"),
     "hit": Hit("p1", 2.5),
     "ranking": RANKING,
     "empty ranking": Ranking(),
-    "verdict": Verdict("SUPPORTED", 0.75),
-    "answer": Answer("Ivo Brandt", 1.5),
+    "verdict": VERDICT,
+    "verdict of defaults": Verdict("supported", 0.75),
+    "answer in a fact": Answer("Ivo Brandt", 1.5, "p1", 2),
+    "answer in none": Answer("yes", 0.5),
+    "judgement": KEPT,
+    "judgement of a sentence that was not weighed": UNREAD,
+    "condensed": CONDENSED,
+    "condensed to nothing": Condensed(),
     "hop": HOP,
-    "trace that ends in a verdict": Trace(QUERY, (HOP, HOP), (FACT,), Verdict("SUPPORTED", 0.75)),
-    "trace that ends in an answer": Trace(QUERY, (HOP,), (FACT,), Answer("Ivo Brandt", 1.5)),
-    "trace that ends in nothing": Trace(QUERY, (HOP,), (FACT,), None),
+    "hop of defaults": Hop(QUERY),
+    "trace that ends in a verdict": Trace(QUERY, (HOP, HOP), VERDICT, seconds={"read": 0.5}),
+    "trace that ends in an answer": Trace(QUERY, (HOP,), Answer("Ivo Brandt", 1.5, "p1", 2)),
+    "trace that ends in an answer of defaults": Trace(QUERY, (HOP,), Answer("", 0.0)),
+    "trace that ends in nothing": Trace(QUERY, (HOP,), None, "no passage was left at hop 2", (), ("condenser",)),
+    "trace of two parts": Trace(QUERY, (HOP, HOP), VERDICT, "", PARTS, ("reranker",), {"read": 0.5}),
     "trace without hops": Trace(Query("Is it so?")),
 }
 
@@ -39,6 +68,37 @@ WORDS = st.text(st.sampled_from("aé🐋.  \n"), max_size=6)
 @pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 def test_a_record_goes_to_json_and_back_without_loss(record: Record) -> None:
     assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+FLOATS = st.floats(allow_nan=False)
+FACTS = st.builds(Fact, WORDS, st.integers(), WORDS, WORDS, FLOATS, st.integers(0, 4))
+RANKINGS = st.builds(Ranking, st.lists(st.builds(Hit, WORDS, FLOATS), max_size=3).map(tuple))
+JUDGEMENTS = st.builds(Judgement, WORDS, st.integers(), st.none() | FLOATS, st.none() | FLOATS, st.booleans(), WORDS)
+TIMES = st.dictionaries(WORDS, FLOATS, max_size=2)
+FACT_TUPLES = st.lists(FACTS, max_size=2).map(tuple)
+HOPS = st.builds(
+    Hop,
+    query=st.builds(Query, WORDS, FACT_TUPLES),
+    seen=WORDS,
+    excluded=st.lists(WORDS, max_size=2).map(tuple),
+    ranking=RANKINGS,
+    condensed=st.builds(Condensed, FACT_TUPLES, st.lists(JUDGEMENTS, max_size=2).map(tuple), RANKINGS, TIMES),
+    seconds=TIMES,
+)
+OUTCOMES = st.none() | st.builds(Verdict, WORDS, FLOATS, TIMES) | st.builds(Answer, WORDS, FLOATS, st.none() | WORDS)
+
+
+def traces(parts: st.SearchStrategy[tuple[Trace, ...]]) -> st.SearchStrategy[Trace]:
+    hops = st.lists(HOPS, max_size=2).map(tuple)
+    return st.builds(Trace, st.builds(Query, WORDS), hops, OUTCOMES, WORDS, parts, seconds=TIMES)
+
+
+@given(traces(st.lists(traces(st.just(())), max_size=2).map(tuple)))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_any_trace_goes_to_json_and_back_to_the_last_bit(trace: Trace) -> None:
+    found = Trace.from_json(json.loads(json.dumps(trace.to_json())))
+    assert found == trace
+    assert repr(found) == repr(trace), "0.0 and -0.0 are equal, but not the same"
 
 
 def test_every_record_is_among_those_tested() -> None:
@@ -112,3 +172,59 @@ def test_a_ranking_reads_like_a_sequence_of_hits() -> None:
     assert RANKING.pids == ("p1", "p2")
     assert len(RANKING) == 2
     assert list(RANKING) == [RANKING[0], RANKING[1]] == list(RANKING.hits)
+
+
+def found(facts: tuple[Fact, ...], *rankings: Ranking) -> Trace:
+    """A run whose hops retrieved `rankings` and at whose end `facts` stand."""
+    hops = [Hop(Query("q"), ranking=ranking) for ranking in rankings]
+    return Trace(Query("q"), (*hops[:-1], replace(hops[-1], condensed=Condensed(facts))))
+
+
+def test_passages_that_carry_standing_facts_come_first_by_their_best_fact_then_the_rest_by_hop_and_rank() -> None:
+    trace = found(
+        (Fact("b", 0, "", "", 0.5), Fact("e", 1, "", "", 1.5), Fact("b", 2, "", "", 2.5), Fact("d", 0, "", "", -1.0)),
+        Ranking((Hit("a", 9.0), Hit("b", 8.0), Hit("c", 7.0))),
+        Ranking((Hit("d", 30.0), Hit("e", 20.0), Hit("f", 10.0))),
+    )
+    assert trace.ranking().pids == ("b", "e", "d", "a", "c", "f")
+    assert [hit.score for hit in trace.ranking()] == [2.5, 1.5, -1.0, 9.0, 7.0, 10.0]
+
+
+def test_facts_that_fell_away_do_not_put_their_passages_first() -> None:
+    fallen = Hop(
+        Query("q"), ranking=Ranking((Hit("a", 2.0), Hit("b", 1.0))), condensed=Condensed((Fact("b", 0, "", ""),))
+    )
+    trace = Trace(Query("q"), (fallen, Hop(Query("q"), ranking=Ranking((Hit("c", 3.0),)))))
+    assert trace.facts == ()
+    assert trace.ranking().pids == trace.pids == ("a", "b", "c")
+
+
+def test_facts_of_equal_score_are_ranked_by_the_ids_of_their_passages() -> None:
+    trace = found((Fact("b", 0, "", ""), Fact("a", 0, "", "")), Ranking((Hit("b", 2.0), Hit("c", 1.0), Hit("a", 0.0))))
+    assert trace.ranking().pids == ("a", "b", "c")
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), min_size=1, max_size=3), st.lists(FACTS, max_size=3))
+def test_a_runs_ranking_has_every_passage_once(pids: list[list[str]], facts: list[Fact]) -> None:
+    trace = found(tuple(facts), *(Ranking(tuple(Hit(pid, 1.0) for pid in hop)) for hop in pids))
+    assert len(set(trace.ranking().pids)) == len(trace.ranking())
+    assert set(trace.ranking().pids) == {pid for hop in pids for pid in hop} | {fact.pid for fact in facts}
+
+
+def test_a_passage_that_two_hops_brought_keeps_its_first_place_and_score() -> None:
+    trace = found((), Ranking((Hit("a", 3.0), Hit("b", 2.0))), Ranking((Hit("b", 9.0), Hit("c", 1.0))))
+    assert trace.ranking() == Ranking((Hit("a", 3.0), Hit("b", 2.0), Hit("c", 1.0)))
+
+
+def test_a_run_goes_on_from_the_facts_that_stand() -> None:
+    assert Trace(QUERY).facts == QUERY.facts, "those that it came with"
+    trace = Trace(QUERY, (Hop(QUERY, condensed=Condensed((FACT,))), Hop(QUERY, condensed=Condensed())))
+    assert trace.facts == ()
+    assert trace.next_query == Query(QUERY.text)
+    assert Trace(QUERY).ranking().pids == ("p1", "p2")
+    assert Trace(Query("q")).ranking() == Ranking()
+
+
+def test_words_are_those_of_titles_and_sentences() -> None:
+    assert HOP.words == 2 + 6
+    assert Hop(QUERY).words == 0

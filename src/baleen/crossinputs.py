@@ -129,11 +129,10 @@ class CrossInputs:
         """Query and passage, a long one in windows under its title; the place read is [CLS]."""
         left, text = self._query(query), self._tokens(passage_text(passage.title, passage.text))
         room = self._room(left)
-        title = self._tokens(passage_text(passage.title, ""))[: room // 4] if len(text) > room else []
-        starts = range(0, max(len(text), 1), room - len(title))
-        return [
-            self._pair(left, (title if start else []) + text[start : start + room - len(title)]) for start in starts
-        ]
+        title = self._tokens(passage_text(passage.title, ""))[: room // 4]
+        step = room - len(title)
+        further = (title + text[start : start + step] for start in range(room, len(text), step))
+        return [self._pair(left, right) for right in (text[:room], *further)]
 
     def sentence(self, query: Query, title: str, sentence: str) -> CrossInput:
         """Query and a single sentence under its title; the place read is [CLS]."""
@@ -161,8 +160,8 @@ class CrossInputs:
         facts = [self._tokens(fact_text(fact)) for fact in query.facts]
         wanted = sum(len(fact) + len(self._between) for fact in facts)
         claim = self._tokens(query.text)[: max(limit - wanted, limit // 2)]
-        kept = latest_within(facts, limit - len(claim))
-        return [*claim, *(number for fact in kept for number in (*self._between, *fact))][:limit]
+        kept = latest_within(query.facts, facts, limit - len(claim), len(self._between))
+        return [*claim, *(number for fact in kept for number in (*self._between, *fact))]
 
     def _room(self, left: list[int]) -> int:
         return self.config.length - _SPECIAL - len(left)
@@ -184,7 +183,7 @@ class CrossInputs:
         sizes = [len(fact.ids) + len(self._between) for fact in encoded]
         ids: list[int] = []
         words: list[Word | None] = []
-        for number in _best_within(facts, sizes, room):
+        for number in _best_within(facts, sizes, room + len(self._between)):  # the first has no separator
             between = self._between if ids else []
             ids += [*between, *encoded[number].ids]
             words += [None for _ in between]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from baleen.errors import CheckpointError, ConfigError
 from baleen.markup import fact_text, passage_text
-from baleen.types import Passage, Query
+from baleen.types import Fact, Passage, Query
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -155,7 +155,7 @@ class InputMaker:
         for query, claim in zip(queries, claims, strict=True):
             wrapped = self._wrap(self._query_marker, claim, self.config.query_length)
             masks = self.config.query_length - len(wrapped) if self.config.mask_padding else 0
-            joined = self._join([next(facts) for _ in query.facts])
+            joined = self._join(query.facts, [next(facts) for _ in query.facts])
             rows.append(QueryIds(wrapped + [self._mask] * masks, len(wrapped), joined))
         return rows
 
@@ -166,9 +166,10 @@ class InputMaker:
     def _wrap(self, marker: int, ids: list[int], limit: int) -> list[int]:
         return [self._cls, marker, *ids[: limit - 3], self._sep]
 
-    def _join(self, facts: list[list[int]]) -> list[int]:
+    def _join(self, facts: Sequence[Fact], ids: Sequence[list[int]]) -> list[int]:
         """The facts that fit, each with a separator behind it."""
-        return [number for fact in latest_within(facts, self.config.facts_length) for number in (*fact, self._sep)]
+        kept = latest_within(facts, ids, self.config.facts_length)
+        return [number for fact in kept for number in (*fact, self._sep)]
 
     def shown(self, row: QueryIds) -> str:
         """What the model reads of a query, as text with its special tokens, mask padding left out."""
@@ -202,18 +203,23 @@ class InputMaker:
         return PassageBatch(ids, attention, attention & ~self._dropped[ids])
 
 
-def latest_within(facts: Sequence[list[int]], room: int) -> list[list[int]]:
-    """The last of `facts` that fit into `room` tokens with a separator behind each, so that old ones give way to new.
+def latest_within(facts: Sequence[Fact], ids: Sequence[list[int]], room: int, separator: int = 1) -> list[list[int]]:
+    """The ids of those facts that fit into `room` tokens with a separator each, in the order of `facts`.
 
-    They stay whole, but for the very last one, which is cut where it would not fit alone.
+    Facts of old hops give way to those of new ones, and within a hop the lower scores to the higher.  They stay whole,
+    but for the first in that order, which is cut where it would not fit alone.
     """
-    kept: list[list[int]] = []
-    for fact in reversed(facts):
-        if len(fact) + 1 > room:
+    ranked = sorted(range(len(facts)), key=lambda number: (-facts[number].hop, -facts[number].score, -number))
+    kept: list[int] = []
+    left = room
+    for number in ranked:
+        left -= len(ids[number]) + separator
+        if left < 0:
             break
-        kept.insert(0, fact)
-        room -= len(fact) + 1
-    return kept if kept or room < 2 or not facts else [facts[-1][: room - 1]]
+        kept.append(number)
+    if kept or not ranked or room <= separator:
+        return [ids[number] for number in sorted(kept)]
+    return [ids[ranked[0]][: room - separator]]
 
 
 def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
