@@ -125,6 +125,7 @@ class CrossEncoder:
         checkpoint, source = read(folder, KIND), str(folder / "config.json")
         config = from_mapping(CrossConfig, checkpoint.settings, source)
         model = CrossModel(build_backbone(checkpoint.backbone), head_configs(config, source))
+        _check_length(config, model.backbone)
         check_names(checkpoint.tensors, model.state_dict(), str(folder))
         model.load_state_dict({name: tensor.float() for name, tensor in checkpoint.tensors.items()}, assign=True)
         inputs = CrossInputs(checkpoint.tokenizer, from_mapping(SpecialTokens, checkpoint.tokens, source), config)
@@ -233,5 +234,6 @@ def _inherit(head: nn.Module, folder: Path) -> None:
         if not set(wanted.values()) <= places.keys():
             return
         state = {ours: tensors.get_tensor(places[theirs]).float() for ours, theirs in wanted.items()}
-    if all(state[name].shape == tensor.shape for name, tensor in head.state_dict().items()):
+    ours, theirs = ({name: t.shape for name, t in each.items()} for each in (head.state_dict(), state))
+    if ours == theirs:
         head.load_state_dict(state)
