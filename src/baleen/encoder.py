@@ -236,15 +236,16 @@ class Encoder:
                     waiting.append((part, pool.submit(self.inputs.passage_ids, part)))
                 if len(waiting) == 2 or (waiting and not part):
                     ready, ids = waiting.popleft()
-                    yield ready, self._encode_chunk(ids.result(), limit)
+                    yield ready, self.encode_passage_ids(ids.result(), limit)
                 elif not part:
                     return
 
-    def _encode_chunk(self, ids: list[list[int]], batch_tokens: int) -> PassageVectors:
+    def encode_passage_ids(self, ids: Sequence[Sequence[int]], batch_tokens: int) -> PassageVectors:
+        """The float16 vectors of what `inputs.passage_ids` has laid out already, in its order."""
         parts: list[EncodedRows] = []
         with inference(self.model, self.dtype):
             for rows in token_batches(ids, batch_tokens):
-                batch = self.inputs.passage_batch([ids[i] for i in rows])
+                batch = self.inputs.passage_batch([list(ids[i]) for i in rows])
                 kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
                 encoded = self.model.forward_passages(batch.to(self.device))
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
