@@ -3,6 +3,11 @@
     app.py              the application: its commands, and how errors become exit codes
     indexing.py         index, split
     searching.py        search
+    hops.py             verify, ask: one text, or a file of them
+    chain.py            a run as a person reads it
+    document.py         a run as one JSON document
+    claims.py           --file: claims and questions with their ids
+    results.py          --out: results that a killed run takes up again
     demo.py, init.py    demo, init
     benching.py         bench ...
     options.py          options that several commands share

@@ -9,6 +9,7 @@ import typer
 
 from baleen.cli.benching import bench
 from baleen.cli.demo import demo
+from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
 from baleen.cli.searching import search
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (index, search, demo, init, split):
+for command in (verify, ask, search, index, split, init, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

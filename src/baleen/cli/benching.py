@@ -24,13 +24,13 @@ def _bench(name: str, about: str) -> None:
             list[int] | None, typer.Option("--size", help="Synthetic passages (repeatable; 0: none)")
         ] = None,
         bits: Annotated[
-            list[int] | None, typer.Option("--bits", help="Bits a dimension (repeatable) [default: 2, 4]")
+            list[int] | None, typer.Option("--bits", help="Bits a dimension (repeatable)", show_default="2, 4")
         ] = None,
         queries: Annotated[int, typer.Option(help="How many are timed")] = 100,
         corpus: Annotated[str | None, typer.Option(help="A collection, to measure real vectors too")] = None,
         model: Annotated[str | None, typer.Option("--model", help="The checkpoint that encodes the collection")] = None,
         questions: Annotated[
-            str | None, typer.Option(help="Questions for the collection [default: its sentences]")
+            str | None, typer.Option(help="Questions for the collection", show_default="its sentences")
         ] = None,
         work_dir: Annotated[str | None, typer.Option(help="Keep indexes here, and use those that are there")] = None,
         threads: ThreadsOption = None,

@@ -41,7 +41,7 @@ def index(
         bool, typer.Option("--skip-bad", help="Leave out passages that cannot be read, and count them")
     ] = False,
     cells: Annotated[
-        int | None, typer.Option(min=1, help="Number of centroids [default: by the number of vectors]")
+        int | None, typer.Option(min=1, help="Number of centroids", show_default="by the number of vectors")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the sample that centroids are fitted on")] = 0,
     device: DeviceOption = None,

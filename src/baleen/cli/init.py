@@ -10,7 +10,7 @@ import typer
 
 def init(
     backbone: Annotated[
-        str | None, typer.Argument(help="A Hugging Face encoder's folder or name [default: a small one]")
+        str | None, typer.Argument(help="A Hugging Face encoder's folder or name", show_default="a small one")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The checkpoint's folder")] = Path("checkpoints/flipr-untrained"),
 ) -> None:

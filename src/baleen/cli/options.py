@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 IndexOption = Annotated[
-    Path | None, typer.Option("--index", help="An index's folder [default: the demonstration corpus]")
+    Path | None, typer.Option("--index", help="An index's folder", show_default="the demonstration corpus")
 ]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", help="A model's folder or name [default: the embedded one]")
+    str | None, typer.Option("--model", help="A model's folder or name", show_default="the embedded one")
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu or cuda [default: the best there is]")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu or cuda", show_default="the best there is")]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="CPU threads of a search [default: all cores]")
+    int | None, typer.Option("--threads", min=1, help="CPU threads of a search", show_default="all cores")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]

@@ -1,0 +1,141 @@
+"""A run as a person reads it: the claim, the chain hop by hop as it grows, and what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from baleen.types import Answer, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from baleen.cli.document import Task
+    from baleen.explain import Explanation
+    from baleen.retriever import Retriever
+    from baleen.types import Fact, Hop, Trace
+
+TITLES = 5
+MATCHES = 10
+LONGEST = 240  # characters of a fact that is a whole passage
+STANDING_IN = {"condenser": "condenser (a relevance score stands in)"}
+
+
+class Chain:
+    """Prints a run to standard output; where that is no terminal, in plain lines that are never wrapped."""
+
+    def __init__(self, task: Task, retriever: Retriever) -> None:
+        self.task, self.retriever = task, retriever
+        self._console = _console()
+
+    def start(self, text: str) -> None:
+        self._print(0, (f"{self.task.noun.capitalize()}: ", "bold"), text)
+
+    def hop(self, number: int, hop: Hop) -> None:
+        """What one hop found, kept and dropped again."""
+        titles = [self._title(pid) for pid in hop.ranking.pids[:TITLES]]
+        more = " …" if len(hop.ranking) > TITLES else ""
+        found = f"{len(hop.ranking)} passages in {_milliseconds(hop.seconds.values())}"
+        self._print(0)
+        self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
+        self._kept([fact for fact in hop.facts if fact.hop == number], hop)
+        self._dropped(hop)
+
+    def _kept(self, new: list[Fact], hop: Hop) -> None:
+        stand = len(hop.facts) - len(new)
+        read = _milliseconds(hop.condensed.seconds.values())
+        earlier = f", beside {stand} from before" if stand else ""
+        self._print(2, (f"{_count(len(new), 'fact')} kept in {read}{earlier}", "dim"))
+        for pid in dict.fromkeys(fact.pid for fact in new):
+            self._print(2, (self._title(pid), "bold green"))
+            for fact in new:
+                if fact.pid == pid:
+                    self._print(4, (f"{fact.score:6.2f}  ", "dim"), _short(fact.text))
+
+    def _dropped(self, hop: Hop) -> None:
+        rejected = {(each.pid, each.sid): each for each in hop.condensed.judgements if not each.kept}
+        gone = [fact for fact in hop.query.facts if (fact.pid, fact.sid) in rejected]
+        if gone:
+            self._print(2, ("dropped again", "red"))
+        for fact in gone:
+            judgement = rejected[fact.pid, fact.sid]
+            score = f"{fact.score if judgement.second is None else judgement.second:6.2f}  "
+            self._print(4, (score, "dim"), f"{fact.title}: {_short(fact.text)}", (f" ({judgement.reason})", "dim"))
+
+    def end(self, trace: Trace, seconds: float) -> None:
+        """Verdict or answer, what it rests on, what it took, and what was not trained."""
+        self._print(0)
+        self._outcome(trace)
+        words = trace.hops[-1].words if trace.hops else 0
+        stopped = f", stopped early: {trace.stopped}" if trace.stopped else ""
+        rests = f"{_count(len(trace.facts), 'fact')}, {words} words of context, {seconds:.2f} s{stopped}"
+        self._print(0, (rests, "italic"))
+        for notice in notices(self.task, trace):
+            self._print(0, (notice, "yellow"))
+
+    def _outcome(self, trace: Trace) -> None:
+        outcome = trace.outcome
+        if isinstance(outcome, Verdict):
+            others = [f"{label} {p:.3f}" for label, p in outcome.probabilities.items() if label != outcome.label]
+            said = f", probability {outcome.probability:.3f}" + (f" ({', '.join(others)})" if others else "")
+            self._print(0, ("Verdict: ", "bold"), (outcome.label, "bold cyan"), said)
+        elif isinstance(outcome, Answer):
+            self._print(
+                0, ("Answer: ", "bold"), (outcome.text or "(none)", "bold cyan"), f", score {outcome.score:.3f}"
+            )
+            for fact in trace.facts:
+                if (fact.pid, fact.sid) == (outcome.pid, outcome.sid):
+                    self._print(4, ("in ", "dim"), f"{fact.title}: {_short(fact.text)}")
+
+    def explanations(self, found: Iterable[tuple[int, Explanation]]) -> None:
+        """Of each passage that carries a fact, the strongest of the matches that its score is the sum of."""
+        for hop, explanation in found:
+            counted = explanation.counted
+            self._print(0)
+            head = f"  {explanation.score:.3f} at hop {hop}, from {_count(len(counted), 'match', 'matches')}"
+            self._print(0, (self._title(explanation.pid), "bold"), (head, "dim"))
+            for match in counted[:MATCHES]:
+                self._print(4, (f"{match.score:6.3f}  ", "dim"), f"{match.part}: {match.token} ~ {match.matched}")
+
+    def _title(self, pid: str) -> str:
+        return self.retriever.passage(pid).title or pid
+
+    def _print(self, indent: int, *pieces: str | tuple[str, str]) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        text: Text = Text.assemble(*pieces)
+        self._console.print(Padding(text, (0, 0, 0, indent), expand=False) if indent else text)
+
+
+def notices(task: Task, trace: Trace) -> Iterator[str]:
+    """What a reader of a run should know of the model behind it."""
+    if trace.untrained:
+        yield "untrained: " + ", ".join(STANDING_IN.get(name, name) for name in trace.untrained)
+    if trace.outcome is None:
+        yield (
+            f"no {task.outcome}: the model has no {task.component}; "
+            f"`baleen train CONFIG.toml --stage {task.component}` makes one"
+        )
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=1_000_000)
+
+
+def _milliseconds(seconds: Iterable[float]) -> str:
+    return f"{1000 * sum(seconds):.1f} ms"
+
+
+def _count(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def _short(text: str) -> str:
+    """On one line, and no longer than a long sentence."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + " …"

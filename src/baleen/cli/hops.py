@@ -1,0 +1,261 @@
+"""`baleen verify` and `baleen ask`: a claim or question through its hops, or a whole file of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from baleen.cli.chain import Chain, notices
+from baleen.cli.claims import Claim, checked, read_claims
+from baleen.cli.document import ASK, VERIFY, Task, document, explanations
+from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
+from baleen.cli.results import Results, describe_run, line
+from baleen.errors import ConfigError
+
+if TYPE_CHECKING:
+    from baleen.system import Baleen
+    from baleen.types import Trace
+
+log = logging.getLogger(__name__)
+
+
+class Pipeline(StrEnum):
+    condense, rerank, hybrid = "condense", "rerank", "hybrid"
+
+
+HopsOption = Annotated[
+    int | None, typer.Option("--hops", min=1, help="How many hops", show_default="the model's, or 4")
+]
+DepthsOption = Annotated[
+    str | None,
+    typer.Option(
+        "-k", metavar="N[,N...]", help="Passages of every hop, or of each in turn", show_default="the model's, or 25"
+    ),
+]
+PipelineOption = Annotated[
+    Pipeline | None,
+    typer.Option("--pipeline", help="How a hop's passages are read", show_default="the model's, or condense"),
+]
+StopEarlyOption = Annotated[
+    bool | None, typer.Option("--stop-early/--no-stop-early", help="End at the first hop that adds no fact")
+]
+StandInOption = Annotated[
+    bool | None,
+    typer.Option("--stand-in/--no-stand-in", help="Do with a relevance score for a condenser, and without a reader"),
+]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Say which tokens matched in the passages that carry facts")
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", dir_okay=False, exists=True, help="JSONL with 'claim', 'question' or 'text', and 'id'"),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", dir_okay=False, help="Results of --file; ids that are there are skipped", show_default="printed"
+    ),
+]
+BatchSizeOption = Annotated[int, typer.Option("--batch-size", min=1, help="How many of --file go through at once")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for, beside the model, the index and the settings of the hops."""
+
+    text: str | None
+    file: Path | None
+    out: Path | None
+    batch_size: int
+    explain: bool
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.file is None):
+            raise typer.BadParameter("give one text, or a file of them with --file")
+        if self.file is None and self.out is not None:
+            raise typer.BadParameter("--out takes the results of --file")
+        if self.file is not None and self.as_json:
+            raise typer.BadParameter("--json prints one document; the results of --file are JSON lines as they are")
+        if self.out is not None and not self.out.parent.is_dir():
+            raise typer.BadParameter(f"--out {self.out}: there is no folder {self.out.parent}")
+
+
+def verify(
+    claim: Annotated[str | None, typer.Argument(metavar="CLAIM", help="A claim")] = None,
+    index: IndexOption = None,
+    model: ModelOption = None,
+    hops: HopsOption = None,
+    k: DepthsOption = None,
+    pipeline: PipelineOption = None,
+    stop_early: StopEarlyOption = None,
+    stand_in: StandInOption = None,
+    explain: ExplainOption = False,
+    file: FileOption = None,
+    out: OutOption = None,
+    batch_size: BatchSizeOption = 32,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify CLAIM: a verdict, and the sentences that it rests on."""
+    settings = _settings(hops, k, pipeline, stop_early, stand_in)
+    asked = Asked(claim, file, out, batch_size, explain, as_json)
+    _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads))
+
+
+def ask(
+    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="A question")] = None,
+    index: IndexOption = None,
+    model: ModelOption = None,
+    hops: HopsOption = None,
+    k: DepthsOption = None,
+    pipeline: PipelineOption = None,
+    stop_early: StopEarlyOption = None,
+    stand_in: StandInOption = None,
+    explain: ExplainOption = False,
+    file: FileOption = None,
+    out: OutOption = None,
+    batch_size: BatchSizeOption = 32,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer QUESTION, and show the sentences that the answer stands in."""
+    settings = _settings(hops, k, pipeline, stop_early, stand_in)
+    asked = Asked(question, file, out, batch_size, explain, as_json)
+    _run(ASK, asked, settings, lambda: _load(index, model, device, threads))
+
+
+def _settings(
+    hops: int | None, k: str | None, pipeline: Pipeline | None, stop_early: bool | None, stand_in: bool | None
+) -> dict[str, Any]:
+    """Options of RunConfig; None is for the model to say."""
+    depths = None if k is None else _depths(k)
+    chosen = None if pipeline is None else pipeline.value
+    return {"hops": hops, "k": depths, "pipeline": chosen, "stop_early": stop_early, "stand_in": stand_in}
+
+
+def _depths(k: str) -> int | tuple[int, ...]:
+    """`10` is the depth of every hop, `10,40` those of two."""
+    try:
+        depths = tuple(int(number) for number in k.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"-k {k}: should be a number, or several with commas between them") from None
+    if min(depths) < 1:
+        raise typer.BadParameter(f"-k {k}: should be at least 1")
+    return depths if "," in k else depths[0]
+
+
+def _load(index: Path | None, model: str | None, device: str | None, threads: int | None) -> Baleen:
+    from baleen.system import Baleen
+
+    return Baleen.load(model, index, device=device, threads=threads)
+
+
+def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[], Baleen]) -> None:
+    """Whatever can be refused is refused before a model is loaded."""
+    if asked.file is not None:
+        claims = read_claims(asked.file)
+        _run_file(task, asked, claims, settings, load())
+    elif asked.text is not None:
+        text = checked(asked.text)
+        _run_one(task, asked, text, settings, load())
+
+
+# One
+
+
+def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], system: Baleen) -> None:
+    chain = None if asked.as_json else Chain(task, system.retriever)
+    trace, seconds = _follow(task, text, settings, system, chain)
+    if chain is None:
+        told = document(task, trace, system.retriever, seconds, explained=asked.explain)
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    chain.end(trace, seconds)
+    if asked.explain:
+        chain.explanations(explanations(trace, system.retriever))
+
+
+def _follow(
+    task: Task, text: str, settings: Mapping[str, Any], system: Baleen, chain: Chain | None
+) -> tuple[Trace, float]:
+    """The run of one text, shown as it goes, and its seconds without those of loading."""
+    from baleen.config import override
+    from baleen.pipeline import conclude
+
+    reader = system.reader(task.component, optional=override(system.config, **settings).stand_in)
+    steps = system.hops([text], **settings)
+    if chain is not None:
+        chain.start(text)
+    start = time.perf_counter()
+    shown = 0
+    for (trace,) in steps:
+        if chain is not None and len(trace.hops) > shown:
+            chain.hop(len(trace.hops), trace.hops[-1])
+        shown = len(trace.hops)
+    if reader is not None:
+        (trace,) = conclude([trace], reader)
+    return trace, time.perf_counter() - start
+
+
+# Many
+
+
+def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen) -> None:
+    from baleen.config import override
+
+    config = override(system.config, **settings)
+    run = describe_run(task, system, config, explained=asked.explain)
+    if asked.out is None:
+        for results in _batches(task, asked, claims, settings, system):
+            sys.stdout.buffer.write(b"".join(line(run, claim_id, told) for claim_id, told in results))
+            sys.stdout.buffer.flush()
+        return
+    with Results.open(asked.out, run) as kept:
+        left = [claim for claim in claims if not _is_done(claim, kept)]
+        if len(left) < len(claims):
+            log.info("%s of %s are in %s already", f"{len(claims) - len(left):,}", f"{len(claims):,}", asked.out)
+        for results in _batches(task, asked, left, settings, system):
+            kept.append(results)
+
+
+def _is_done(claim: Claim, kept: Results) -> bool:
+    if claim.id not in kept.done:
+        return False
+    if kept.done[claim.id] != claim.text:
+        raise ConfigError(
+            f"{kept.path}: its result '{claim.id}' is of another text than the one that has this id now; "
+            "choose another --out, or remove this one"
+        )
+    return True
+
+
+def _batches(
+    task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen
+) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """(id, document) of each claim, batch by batch; a claim's seconds are its share of the batch's."""
+    from baleen.progress import progress
+
+    run_many = system.verify_many if task is VERIFY else system.ask_many
+    with progress(task.command, total=len(claims), unit=f"{task.noun}s") as bar:
+        for first in range(0, len(claims), asked.batch_size):
+            batch = claims[first : first + asked.batch_size]
+            start = time.perf_counter()
+            traces = run_many([claim.text for claim in batch], **settings)
+            seconds = (time.perf_counter() - start) / len(batch)
+            for notice in notices(task, traces[0]) if first == 0 else ():
+                log.warning(notice)
+            told = [document(task, trace, system.retriever, seconds, explained=asked.explain) for trace in traces]
+            yield [(claim.id, each) for claim, each in zip(batch, told, strict=True)]
+            bar.advance(len(batch))

@@ -1,0 +1,117 @@
+"""The results of a file of claims as JSON lines, which a run that was killed takes up where it ended.
+
+    {"run": {...}, "id": "7", "query": "...", "verdict": {...}, ...}
+
+Every line says how it was made: `run` holds the command, the resolved settings, and digests of the model and of the
+index.  So there is no second file that could be lost or go stale, and results of two kinds never end up in one file: a
+file is taken up only if each of its lines begins with the very bytes that this run's lines begin with, and is of the
+claim that now has its id.  What a kill left of a last line is cut off, if it begins so too.  Batches are on disk before
+the next one starts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from baleen.errors import ConfigError
+
+if TYPE_CHECKING:
+    from baleen.cli.document import Task
+    from baleen.model_folder import ModelFolder
+    from baleen.system import Baleen, RunConfig
+
+Run = Mapping[str, Any]
+
+
+def describe_run(task: Task, system: Baleen, config: RunConfig, *, explained: bool) -> Run:
+    """All that the results depend on, but for the claims."""
+    return {
+        "command": task.command,
+        "pipeline": config.pipeline,
+        "k": list(config.depths),
+        "stop_early": config.stop_early,
+        "stand_in": config.stand_in,
+        "explain": explained,
+        "model": _digest(_contents(system.model)),
+        "index": _digest(system.retriever.index.manifest.to_json()),
+    }
+
+
+def _contents(model: ModelFolder) -> dict[str, Any]:
+    """A component's config.json holds the hashes of its weights and of its tokenizer."""
+    configs = {name: (model.folder(name) / "config.json").read_text("utf-8") for name in model.components}
+    return {"components": configs, "settings": dict(model.settings)}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def line(run: Run, claim_id: str, told: Mapping[str, Any]) -> bytes:
+    return json.dumps({"run": run, "id": claim_id, **told}, ensure_ascii=False).encode() + b"\n"
+
+
+class Results:
+    """An open results file; `done` has the text of each claim by the id that a result is there for."""
+
+    def __init__(self, path: Path, file: IO[bytes], run: Run) -> None:
+        self.path, self.run, self._file = path, run, file
+        self.done: dict[str, str] = {}
+        self._begins = json.dumps({"run": run}, ensure_ascii=False)[:-1].encode() + b", "
+        self._take_up()
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, run: Run) -> Iterator[Self]:
+        """Open for appending, and make where it is missing; one process at a time."""
+        with path.open("a+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{path}: another process is writing to it; wait, or choose another --out") from None
+            yield cls(path, file, run)
+
+    def append(self, results: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """(id, document) pairs, on disk when this returns."""
+        self._file.write(b"".join(line(self.run, claim_id, told) for claim_id, told in results))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _take_up(self) -> None:
+        """Read what is there, refuse what is not of this run, and only then cut off half a line."""
+        self._file.seek(0)
+        whole = 0
+        for number, content in enumerate(self._file, start=1):
+            if content.endswith(b"\n"):
+                self._note(content, number)
+                whole += len(content)
+            elif not content.startswith(self._begins[: len(content)]):
+                raise self._refusal(number, "no result of this run")
+        self._file.truncate(whole)
+
+    def _note(self, content: bytes, number: int) -> None:
+        try:
+            told = json.loads(content)
+            claim_id, text, made_by = told["id"], told["query"], told["run"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            raise self._refusal(number, "not a result of `baleen verify` or `baleen ask`") from None
+        if not content.startswith(self._begins):
+            raise self._refusal(number, f"made by another run ({_differences(made_by, self.run)})")
+        self.done[claim_id] = text
+
+    def _refusal(self, number: int, fault: str) -> ConfigError:
+        return ConfigError(f"{self.path}:{number}: {fault}; choose another --out, or remove this one")
+
+
+def _differences(made_by: Any, run: Run) -> str:
+    if not isinstance(made_by, dict):
+        return "which it does not describe"
+    keys = [key for key in {**run, **made_by} if made_by.get(key) != run.get(key)]
+    return ", ".join(f"{key} was {made_by.get(key)}, and is {run.get(key)}" for key in keys) or "of another version"
