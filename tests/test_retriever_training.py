@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from baleen.training.losses import distillation_loss, in_batch_loss, ranking_los
 from baleen.training.retriever_batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
 from baleen.training.retriever_task import RetrieverTask, train_retriever
 from baleen.training.sampling import Part
+from baleen.training.token_rows import PassageRows, QueryRows
 from baleen.types import Fact, Passage, Query
 from fakes import CORPUS, QUERIES, tiny_encoder
 
@@ -157,6 +158,25 @@ def test_a_passage_is_looked_up_and_tokenised_once(encoder: Encoder) -> None:
     for step in range(20):
         made.batch(step)
     assert sorted(asked) == sorted(BY_PID)
+
+
+@pytest.mark.parametrize("changes", [{}, {"mask_padding": False}, {"attend_to_masks": True, "drop_punctuation": False}])
+def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[str, bool]) -> None:
+    inputs = encoder.with_settings(**changes).inputs
+    passages, queries = PassageRows(inputs, BY_PID.__getitem__), QueryRows(inputs, QUERIES.__getitem__)
+    for _ in range(2):  # tokenised, then remembered
+        expect_equal(passages.batch(passages.rows(list(BY_PID))), inputs.passage_batch(inputs.passage_ids(CORPUS)))
+        expect_equal(
+            queries.batch(queries.rows([2, 0, 1])), inputs.query_batch(inputs.query_ids([QUERIES[2], *QUERIES[:2]]))
+        )
+
+
+def expect_equal(found: Any, expected: Any) -> None:
+    for field in fields(expected):
+        left, right = getattr(found, field.name), getattr(expected, field.name)
+        assert type(left) is type(right)
+        assert torch.equal(left, right) if isinstance(left, torch.Tensor) else left == right
+        assert getattr(left, "dtype", None) == getattr(right, "dtype", None)
 
 
 def test_a_shared_passage_is_encoded_once(encoder: Encoder) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,9 +20,9 @@ from baleen.tokenization import InputMaker, PassageBatch, QueryBatch
 from baleen.training.grouping import grouped
 from baleen.training.sampling import WHOLE, Order, Part
 from baleen.training.throughput import Load
-from baleen.types import Passage, Query
+from baleen.training.token_rows import Lookup, PassageRows, QueryRows
+from baleen.types import Query
 
-Lookup = Callable[[str], Passage]
 TeacherScores = Mapping[tuple[str, int], Mapping[str, float]]
 
 
@@ -116,20 +114,23 @@ class RetrieverBatches:
         teacher: TeacherScores | None = None,
     ) -> None:
         _check(records, config)
-        self._inputs, self._records, self._config = inputs, records, config
+        self._records, self._config, self._teacher = records, config, teacher or {}
         self._order = Order(len(records), batch_size, seed)
-        self._passages, self._teacher = PassageIds(inputs, passage), teacher or {}
+        self._queries = QueryRows(inputs, lambda row: records[row].query)
+        self._passages = PassageRows(inputs, passage)
         self._gold: dict[str, set[str]] = {}
         for record in records:
             self._gold.setdefault(record.qid, set()).update(record.positives)
 
     def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
-        drawn = [self._draw(place) for place in self._order.places(step, part)]
-        records = [record for record, _ in drawn]
-        pids = list(dict.fromkeys(pid for _, chosen in drawn for pid in chosen))
+        places = self._order.places(step, part)
+        rows = [self._order.row(place) for place in places]
+        records = [self._records[row] for row in rows]
+        drawn = [self._draw(record, place) for record, place in zip(records, places, strict=True)]
+        pids = list(dict.fromkeys(pid for chosen in drawn for pid in chosen))
         number = {pid: column for column, pid in enumerate(pids)}
-        columns = torch.tensor([[number[pid] for pid in chosen] for _, chosen in drawn])
-        queries, query_places = self._query_groups(records)
+        columns = torch.tensor([[number[pid] for pid in chosen] for chosen in drawn])
+        queries, query_places = self._query_groups(rows)
         passages, passage_places = self._passage_groups(pids)
         return RetrieverBatch(
             queries,
@@ -138,29 +139,29 @@ class RetrieverBatches:
             passage_places,
             columns,
             self._forbidden(records, pids, columns),
-            torch.tensor([self._scores(record, chosen) for record, chosen in drawn]),
+            torch.tensor([self._scores(record, chosen) for record, chosen in zip(records, drawn, strict=True)]),
             Load.of(len(drawn), [*map(_filled, queries), *(group.attention for group in passages)]),
         )
 
-    def _draw(self, place: int) -> tuple[Labelled, list[str]]:
-        """The record at `place`, with one of its positives and some of its negatives."""
-        record, rng = self._records[self._order.row(place)], self._order.rng(place)
+    def _draw(self, record: Labelled, place: int) -> list[str]:
+        """One of the record's positives and some of its negatives, twice the same where it has too few."""
+        rng = self._order.rng(place)
         positive = record.positives[rng.integers(len(record.positives))]
         if not self._config.negatives:
-            return record, [positive]
+            return [positive]
         few = len(record.negatives) < self._config.negatives
         picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
-        return record, [positive, *(record.negatives[i] for i in picked)]
+        return [positive, *(record.negatives[i] for i in picked)]
 
-    def _query_groups(self, records: Sequence[Labelled]) -> tuple[tuple[QueryBatch, ...], Tensor]:
-        rows = self._inputs.query_ids([record.query for record in records])
+    def _query_groups(self, numbers: Sequence[int]) -> tuple[tuple[QueryBatch, ...], Tensor]:
+        rows = self._queries.rows(numbers)
         groups = grouped([len(row) for row in rows], self._config.most_padding)
-        return tuple(self._inputs.query_batch([rows[i] for i in group]) for group in groups), _places(groups)
+        return tuple(self._queries.batch([rows[i] for i in group]) for group in groups), _places(groups)
 
     def _passage_groups(self, pids: Sequence[str]) -> tuple[tuple[PassageBatch, ...], Tensor]:
         rows = self._passages.rows(pids)
         groups = grouped([len(row) for row in rows], self._config.most_padding)
-        return tuple(self._inputs.passage_batch([rows[i].tolist() for i in group]) for group in groups), _places(groups)
+        return tuple(self._passages.batch([rows[i] for i in group]) for group in groups), _places(groups)
 
     def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
         gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
@@ -169,27 +170,6 @@ class RetrieverBatches:
     def _scores(self, record: Labelled, pids: Sequence[str]) -> list[float]:
         known = self._teacher.get((record.qid, record.hop), {})
         return [known.get(pid, math.nan) for pid in pids]
-
-
-class PassageIds:
-    """The tokens of passages by pid; each passage is looked up and tokenised once."""
-
-    def __init__(self, inputs: InputMaker, passage: Lookup) -> None:
-        self._inputs, self._passage = inputs, passage
-        self._known: dict[str, npt.NDArray[np.int32]] = {}  # a tenth of what lists of numbers take
-
-    def rows(self, pids: Sequence[str]) -> list[npt.NDArray[np.int32]]:
-        missing = [pid for pid in pids if pid not in self._known]
-        if missing:
-            ids = self._inputs.passage_ids([self._look_up(pid) for pid in missing])
-            self._known.update({pid: np.array(row, np.int32) for pid, row in zip(missing, ids, strict=True)})
-        return [self._known[pid] for pid in pids]
-
-    def _look_up(self, pid: str) -> Passage:
-        try:
-            return self._passage(pid)
-        except KeyError:
-            raise TrainingError(f"there is no passage '{pid}': the records were made with another corpus") from None
 
 
 def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:

@@ -26,13 +26,13 @@ from baleen.training.loop import Outcome, Trainer
 from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
 from baleen.training.retriever_batches import (
     Labelled,
-    Lookup,
     RetrieverBatch,
     RetrieverBatches,
     RetrieverTraining,
     TeacherScores,
 )
 from baleen.training.settings import TrainConfig
+from baleen.training.token_rows import Lookup
 
 __all__ = ["RetrieverTask", "RetrieverTraining", "train_retriever"]
 

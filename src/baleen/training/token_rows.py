@@ -1,0 +1,102 @@
+"""Tokens of queries and passages, made once and laid out in batches fast enough for any GPU.
+
+The batches are those of `InputMaker`, which lays lists out side by side: fine once, slow at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from baleen.errors import TrainingError
+from baleen.tokenization import InputMaker, PassageBatch, QueryBatch
+from baleen.types import Passage, Query
+
+Lookup = Callable[[str], Passage]
+Ids = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One text: its `ids`, and a flag for each; of a query, how many of the ids are the `claim`'s."""
+
+    ids: Ids
+    flags: Flags
+    claim: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PassageRows:
+    """Passages by pid, each looked up and tokenised once; a flag says whether a token's vector is kept."""
+
+    def __init__(self, inputs: InputMaker, passage: Lookup) -> None:
+        self._inputs, self._passage, self._pad = inputs, passage, _pad(inputs)
+        self._known: dict[str, Row] = {}
+
+    def rows(self, pids: Sequence[str]) -> list[Row]:
+        missing = [pid for pid in dict.fromkeys(pids) if pid not in self._known]
+        if missing:
+            ids = self._inputs.passage_ids([self._look_up(pid) for pid in missing])
+            keep = self._inputs.passage_batch(ids).keep.numpy()
+            for pid, row, flags in zip(missing, ids, keep, strict=True):
+                self._known[pid] = Row(np.array(row, np.int32), flags[: len(row)].copy())
+        return [self._known[pid] for pid in pids]
+
+    def _look_up(self, pid: str) -> Passage:
+        try:
+            return self._passage(pid)
+        except KeyError:
+            raise TrainingError(f"there is no passage '{pid}': the records were made with another corpus") from None
+
+    def batch(self, rows: Sequence[Row]) -> PassageBatch:
+        ids, attention, keep = _laid_out(rows, self._pad)
+        return PassageBatch(ids, attention, keep)
+
+
+class QueryRows:
+    """Queries by number, each tokenised once; a flag says whether a token is attended to."""
+
+    def __init__(self, inputs: InputMaker, query: Callable[[int], Query]) -> None:
+        self._inputs, self._query, self._pad = inputs, query, _pad(inputs)
+        self._known: dict[int, Row] = {}
+
+    def rows(self, numbers: Sequence[int]) -> list[Row]:
+        missing = [number for number in dict.fromkeys(numbers) if number not in self._known]
+        if missing:
+            rows = self._inputs.query_ids([self._query(number) for number in missing])
+            attention = self._inputs.query_batch(rows).attention.numpy()
+            for number, row, flags in zip(missing, rows, attention, strict=True):
+                ids = np.array(row.claim + row.facts, np.int32)
+                self._known[number] = Row(ids, flags[: len(row)].copy(), len(row.claim))
+        return [self._known[number] for number in numbers]
+
+    def batch(self, rows: Sequence[Row]) -> QueryBatch:
+        ids, _, attention = _laid_out(rows, self._pad)
+        claims, facts = [row.claim for row in rows], [len(row) - row.claim for row in rows]
+        return QueryBatch(ids, attention, torch.tensor(claims), torch.tensor(facts), max(claims), max(facts))
+
+
+def _pad(inputs: InputMaker) -> int:
+    number = inputs.tokenizer.token_to_id(inputs.tokens.pad)
+    assert number is not None
+    return int(number)
+
+
+def _laid_out(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows side by side: ids (B, T) int64 filled up with `padding`, what is no padding (B, T) bool, flags (B, T) bool."""
+    shape = len(rows), max(map(len, rows))
+    ids, filled, flags = np.full(shape, padding), np.zeros(shape, bool), np.zeros(shape, bool)
+    arrays: tuple[npt.NDArray[Any], ...] = ids, filled, flags
+    for place, row in enumerate(rows):
+        for array, values in zip(arrays, (row.ids, True, row.flags), strict=True):
+            array[place, : len(row)] = values
+    return torch.from_numpy(ids), torch.from_numpy(filled), torch.from_numpy(flags)
