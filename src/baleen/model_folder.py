@@ -67,7 +67,12 @@ def read_model(root: Path) -> ModelFolder:
         raise CheckpointError(
             f"{root}: format version {version!r}, and this Baleen reads up to {FORMAT_VERSION}; install a newer one"
         )
-    model = ModelFolder(root, config.get("components", {}), config.get("settings", {}))
+    components, settings = config.get("components", {}), config.get("settings", {})
+    if not isinstance(components, dict) or not all(isinstance(place, str) for place in components.values()):
+        raise CheckpointError(f"{root / 'config.json'}: components should map names to folders")
+    if not isinstance(settings, dict) or not all(isinstance(stage, dict) for stage in settings.values()):
+        raise CheckpointError(f"{root / 'config.json'}: settings should map stages to their settings")
+    model = ModelFolder(root, components, settings)
     for component in model.components:
         if component not in COMPONENTS:
             raise CheckpointError(f"{root}: there is no component '{component}'; known are {', '.join(COMPONENTS)}")
