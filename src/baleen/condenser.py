@@ -54,6 +54,7 @@ class Condenser:
         watch = Stopwatch(len(queries))
         with watch(FIRST):
             scored = score_sentences(self.sentences, queries, passages, hop, watch)
+        scored = [unknown(facts, query) for facts, query in zip(scored, queries, strict=True)]
         with watch(SECOND):
             pools = [[*query.facts, *best(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)]
             weighed = self._weigh(queries, pools, watch)
@@ -101,7 +102,14 @@ def score_sentences(
 
 
 def sentence_fact(passage: Passage, sid: int, score: float, hop: int) -> Fact:
-    return Fact(passage.pid, sid, passage.title, passage.sentences[sid], score, hop)
+    start, end = passage.spans[sid]
+    return Fact(passage.pid, sid, passage.title, passage.text[start:end], score, hop)
+
+
+def unknown(facts: Sequence[Fact], query: Query) -> list[Fact]:
+    """Those that the query does not hold already, as it may where it came with facts."""
+    known = {(fact.pid, fact.sid) for fact in query.facts}
+    return [fact for fact in facts if (fact.pid, fact.sid) not in known]
 
 
 def best(facts: Sequence[Fact], count: int) -> list[Fact]:
@@ -116,24 +124,25 @@ def settle(
     above = [fact for fact in weighed if fact.score > config.threshold]
     # Where there are too many, old facts go before new ones.
     kept = sorted(above, key=lambda fact: (fact.hop != hop, -fact.score, fact.pid, fact.sid))[: config.max_facts]
-    places = {(fact.pid, fact.sid) for fact in kept}
     first = {(fact.pid, fact.sid): fact.score for fact in new}
-    judged = [_judge(fact, first.get((fact.pid, fact.sid)), (fact.pid, fact.sid) in places, config) for fact in weighed]
-    entered = {(fact.pid, fact.sid) for fact in pool}
-    outside = [
-        Judgement(fact.pid, fact.sid, fact.score, reason=f"not among the best {config.pool} sentences of the hop")
-        for fact in new
-        if (fact.pid, fact.sid) not in entered
+    judged = [
+        Judgement(fact.pid, fact.sid, first.get((fact.pid, fact.sid)), fact.score, *decision(fact, kept, config))
+        for fact in weighed
     ]
+    entered = {(fact.pid, fact.sid) for fact in pool}
+    others = [left_out(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
     facts = tuple(sorted(kept, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
-    return Condensed(facts, tuple(judged + outside))
+    return Condensed(facts, tuple(judged + others))
 
 
-def _judge(fact: Fact, first: float | None, kept: bool, config: CondenserConfig) -> Judgement:
-    if kept:
-        reason = "above the threshold"
-    elif fact.score > config.threshold:
-        reason = f"over the limit of {config.max_facts} facts"
-    else:
-        reason = f"not above the threshold of {config.threshold:g}"
-    return Judgement(fact.pid, fact.sid, first, fact.score, kept, reason)
+def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple[bool, str]:
+    """Whether a fact that was weighed is among those `kept`, and why or why not."""
+    if fact in kept:
+        return True, "above the threshold"
+    if fact.score > config.threshold:
+        return False, f"over the limit of {config.max_facts} facts"
+    return False, f"not above the threshold of {config.threshold:g}"
+
+
+def left_out(fact: Fact, config: CondenserConfig) -> Judgement:
+    return Judgement(fact.pid, fact.sid, fact.score, reason=f"not among the best {config.pool} sentences of the hop")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baleen.condenser import FIRST, CondenserConfig, best, sentence_fact
+from baleen.condenser import FIRST, CondenserConfig, best, decision, left_out, sentence_fact, unknown
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
 from baleen.types import Condensed, Fact, Judgement, Passage, Query
@@ -40,24 +40,30 @@ class StandIn:
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: Stopwatch
     ) -> list[list[Fact]]:
         places = [
-            [(passage, sid) for passage in own for sid, text in enumerate(passage.sentences) if text.strip()]
+            [(passage, sid, text) for passage in own for sid, text in enumerate(passage.sentences) if text.strip()]
             for own in passages
         ]
         inputs = self.relevance.inputs
         rows = [
-            [inputs.sentence(query, passage.title, passage.sentences[sid]) for passage, sid in own]
+            [inputs.sentence(query, passage.title, text) for passage, _, text in own]
             for query, own in zip(queries, places, strict=True)
         ]
         scores = iter(self.relevance.score(HEAD, [row for own in rows for row in own]))
         for number, own in enumerate(rows):
             watch.read(number, FIRST, sum(map(len, own)))
-        return [[sentence_fact(passage, sid, float(next(scores)[0, 0]), hop) for passage, sid in own] for own in places]
+        return [
+            [sentence_fact(passage, sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places
+        ]
 
     def _settle(self, query: Query, new: Sequence[Fact]) -> Condensed:
-        room = None if self.config.max_facts is None else max(0, self.config.max_facts - len(query.facts))
-        chosen = [fact for fact in best(new, self.config.pool) if fact.score > self.config.threshold][:room]
-        judgements = [Judgement(fact.pid, fact.sid, None, fact.score, True, "kept before") for fact in query.facts]
-        for fact in best(new, len(new)):
-            reason = "above the threshold" if fact in chosen else "not among the best, or not above the threshold"
-            judgements.append(Judgement(fact.pid, fact.sid, fact.score, None, fact in chosen, reason))
-        return Condensed((*query.facts, *chosen), tuple(judgements))
+        config = self.config
+        ranked = best(unknown(new, query), len(new))
+        entered, others = ranked[: config.pool], ranked[config.pool :]
+        room = None if config.max_facts is None else max(0, config.max_facts - len(query.facts))
+        kept = [fact for fact in entered if fact.score > config.threshold][:room]
+        judgements = [Judgement(fact.pid, fact.sid, kept=True, reason="kept before") for fact in query.facts]
+        judgements += [
+            Judgement(fact.pid, fact.sid, fact.score, None, *decision(fact, kept, config)) for fact in entered
+        ]
+        judgements += [left_out(fact, config) for fact in others]
+        return Condensed((*query.facts, *kept), tuple(judgements))
