@@ -62,7 +62,7 @@ def _answer(query: Query, words: Sequence[Word], scores: npt.NDArray[np.float32]
     first, last, probability = best_span(scores[1:, _START], scores[1:, _END], [word.fact for word in words])
     fact = query.facts[words[first].fact]
     text = fact_text(fact)[words[first].start : words[last].end]
-    return Answer(text, float(kinds[0]) * probability, fact.pid, fact.sid)
+    return Answer(text.strip(), float(kinds[0]) * probability, fact.pid, fact.sid)
 
 
 def best_span(

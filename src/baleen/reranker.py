@@ -55,7 +55,7 @@ class Reranker:
 
 
 def _choose(query: Query, ranking: Ranking, passages: dict[str, Passage], hop: int) -> Condensed:
-    judgements = [Judgement(fact.pid, fact.sid, None, fact.score, True, "chosen before") for fact in query.facts]
+    judgements = [Judgement(fact.pid, fact.sid, kept=True, reason="chosen before") for fact in query.facts]
     facts = list(query.facts)
     for rank, hit in enumerate(ranking):
         reason = "the best of the hop" if rank == 0 else "not the best of the hop"
