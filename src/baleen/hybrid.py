@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from baleen.pipeline import Reading, run
 from baleen.retriever import Retriever
-from baleen.types import Hit, Hop, Query, Ranking, Trace
+from baleen.types import Condensed, Hit, Hop, Query, Ranking, Trace
 
 
 def run_hybrid(
@@ -35,9 +35,11 @@ def merge(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
         ours, theirs = (hop.ranking if hop else Ranking() for hop in (left, right))
         ranking = merge_rankings(ours, theirs, depth, taken)
         taken |= set(ranking.pids)
-        hops.append(replace(left or replace(right, condensed=condensed.hops[-1].condensed), ranking=ranking))
+        hops.append(replace(left or replace(right, condensed=Condensed(condensed.facts)), ranking=ranking))
+    longest = max(condensed, reranked, key=lambda trace: len(trace.hops))
+    stopped = longest.stopped if condensed.stopped and reranked.stopped else ""
     untrained = tuple(dict.fromkeys((*condensed.untrained, *reranked.untrained)))
-    return replace(condensed, hops=tuple(hops), parts=(condensed, reranked), untrained=untrained)
+    return replace(condensed, hops=tuple(hops), stopped=stopped, parts=(condensed, reranked), untrained=untrained)
 
 
 def merge_rankings(left: Ranking, right: Ranking, depth: int, taken: set[str]) -> Ranking:
