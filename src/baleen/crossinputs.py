@@ -12,16 +12,19 @@ as it is laid: whatever is cut, empty or read in windows, a score cannot slip to
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from baleen.errors import ConfigError
 from baleen.markup import FACT_SEPARATOR, fact_text, passage_text
-from baleen.tokenization import SpecialTokens, latest_within, moved, padded, plain_tokenizer
+from baleen.tokenization import SpecialTokens, latest_within, moved, plain_tokenizer
 from baleen.types import Fact, Passage, Query
 
 _SPECIAL = 3  # [CLS], and a [SEP] behind either side
@@ -91,11 +94,18 @@ class CrossBatch:
 
 
 class CrossInputs:
-    """Turns queries, passages and facts into sequences, by one tokenizer and one configuration."""
+    """Turns queries, passages and facts into sequences, by one tokenizer and one configuration.
 
-    def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig) -> None:
+    The tokens of the last `remembered` texts are kept: a claim is read beside many passages, and in training all texts
+    come again.
+    """
+
+    def __init__(
+        self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig, remembered: int = 1 << 14
+    ) -> None:
         self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
         self.tokenizer = plain_tokenizer(tokenizer_json)
+        self._ids, self._words = lru_cache(remembered)(self._read_ids), lru_cache(remembered)(self._read_words)
         self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
         self._marker = self._id(config.marker)
         self._between = self._tokens(FACT_SEPARATOR.strip())
@@ -106,8 +116,21 @@ class CrossInputs:
             raise ConfigError(f"the tokenizer has no token {token!r}")
         return int(number)
 
+    def remembering(self, texts: int) -> CrossInputs:
+        """The same inputs, with room for the tokens of this many texts."""
+        return CrossInputs(self.tokenizer_json, self.tokens, self.config, texts)
+
     def _tokens(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        return self._ids(text).tolist()
+
+    def _read_ids(self, text: str) -> array[int]:
+        return array("i", self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _read_words(self, text: str) -> tuple[array[int], array[int], array[int]]:
+        """The tokens of a text, and where each starts and ends in it."""
+        encoded = self.tokenizer.encode(text, add_special_tokens=False)
+        starts, ends = ([offset[side] for offset in encoded.offsets] for side in (0, 1))
+        return array("i", encoded.ids), array("i", starts), array("i", ends)
 
     # What each stage reads
 
@@ -179,22 +202,30 @@ class CrossInputs:
 
     def _evidence(self, facts: Sequence[Fact], room: int) -> tuple[list[int], list[Word | None]]:
         """Tokens of the facts that fit, and for each token the word it is; a separator is none."""
-        encoded = [self.tokenizer.encode(fact_text(fact), add_special_tokens=False) for fact in facts]
-        sizes = [len(fact.ids) + len(self._between) for fact in encoded]
+        read = [self._words(fact_text(fact)) for fact in facts]
+        sizes = [len(numbers) + len(self._between) for numbers, _, _ in read]
         ids: list[int] = []
         words: list[Word | None] = []
         for number in _best_within(facts, sizes, room + len(self._between)):  # the first has no separator
             between = self._between if ids else []
-            ids += [*between, *encoded[number].ids]
+            numbers, starts, ends = read[number]
+            ids += [*between, *numbers]
             words += [None for _ in between]
-            words += [Word(number, start, end) for start, end in encoded[number].offsets]
+            words += [Word(number, start, end) for start, end in zip(starts, ends, strict=True)]
         return ids[:room], words[:room]
 
     def batch(self, rows: Sequence[CrossInput]) -> CrossBatch:
+        lengths = torch.tensor([len(row) for row in rows]).unsqueeze(1)
+        rights = torch.tensor([row.right for row in rows]).unsqueeze(1)
+        columns = torch.arange(int(lengths.max()))
+        attention = columns < lengths  # (B, T)
+        ids = np.full(attention.shape, self._pad)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)] = row.ids
         return CrossBatch(
-            ids=padded([row.ids for row in rows], self._pad),
-            types=padded([[0] * row.right + [1] * (len(row) - row.right) for row in rows], 0),
-            attention=padded([[True] * len(row) for row in rows], False),
+            ids=torch.from_numpy(ids),
+            types=((columns >= rights) & attention).long(),
+            attention=attention,
             rows=torch.tensor([number for number, row in enumerate(rows) for _ in row.places]),
             places=torch.tensor([place for row in rows for place in row.places]),
         )
