@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from baleen.types import Passage
+from baleen.types import Passage, Span
 
 # Answers that stand in nearly every passage and say nothing of it.
 _VERDICTS = frozenset({"", "yes", "no"})
@@ -34,6 +34,13 @@ def contains(text: str, phrase: str) -> bool:
     return bool(words(phrase)) and _spaced(words(phrase)) in _spaced(words(text))
 
 
+def occurrences(text: str, phrase: str) -> list[Span]:
+    """Where the words of `phrase` stand in `text` one after the other, as (start, end) of its characters."""
+    wanted, placed = words(phrase), _placed_words(text)
+    runs = [placed[start : start + len(wanted)] for start in range(len(placed) - len(wanted) + 1) if wanted]
+    return [(run[0][1], run[-1][2]) for run in runs if tuple(word for word, _, _ in run) == wanted]
+
+
 def holds(passage: Passage, answer: str) -> bool:
     """Whether the title or the text of a passage contains an answer."""
     return contains(passage.title, answer) or contains(passage.text, answer)
@@ -57,6 +64,21 @@ def title_overlap(title: str, text: str) -> float:
         if any(_spaced(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
             return length / len(name)
     return 0.0
+
+
+def _placed_words(text: str) -> list[tuple[str, int, int]]:
+    """Each of `words(text)` with where it starts and ends in `text`, accents included."""
+    bare, origins = list[str](), list[int]()
+    for place, character in enumerate(text):
+        left = [c for c in unicodedata.normalize("NFKD", character.casefold()) if not unicodedata.combining(c)]
+        bare += left
+        origins += [place] * len(left)
+    ends = [*origins[1:], len(text)]  # what was taken away stands behind the character that it belongs to
+    found = []
+    for match in _WORD.finditer("".join(bare)):
+        start, last = origins[match.start()], match.end() - 1
+        found.append((match[0], start, max(ends[last], origins[last] + 1)))
+    return found
 
 
 def _spaced(found: tuple[str, ...]) -> str:

@@ -1,0 +1,203 @@
+"""What the condenser and the reranker learn from, out of gold passages and what a retriever found; no models here.
+
+    stage 1     sentence_examples       a gold passage and its gold sentences, against passages that are not gold
+    stage 2     fact_examples           some gold facts among the sentences that stage 1 takes for facts
+    reranker    rerank_examples         a gold passage against others, beside the gold passages of earlier hops
+
+The steps of supervision say which passages a hop is about.  What nothing can be learnt from is left out and counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from baleen.condenser import best, sentence_fact
+from baleen.datasets import Example
+from baleen.training.supervision import Lookup, Step
+from baleen.types import WHOLE, Fact, Passage, Query, Record
+
+NEGATIVES = 20
+SMALLEST_POOL, LARGEST_POOL = 7, 9
+
+Scorer = Callable[[Query, Passage], Sequence[float]]
+FactsOf = Callable[[Example], Sequence[Fact]]
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass
+class Made(Generic[AnyRecord]):
+    """Records to learn from, and how many others were left out, by reason."""
+
+    records: list[AnyRecord] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceExample(Record):
+    """A query at one hop, a gold passage with its gold sentences, and passages that are not gold, best-ranked first."""
+
+    qid: str
+    hop: int
+    query: Query
+    positive: str
+    sids: tuple[int, ...]
+    negatives: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactExample(Record):
+    """A claim, candidate facts in no order that means anything, and which of them are gold."""
+
+    qid: str
+    claim: str
+    facts: tuple[Fact, ...]
+    labels: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RerankExample(Record):
+    """A query with the whole passages chosen before this hop, a gold passage, and others, best-ranked first."""
+
+    qid: str
+    hop: int
+    query: Query
+    positive: str
+    negatives: tuple[str, ...]
+
+
+def sentence_examples(
+    steps: Iterable[Step],
+    passages: Lookup,
+    *,
+    negatives: int = NEGATIVES,
+    scorer: Scorer | None = None,
+    inferred: int = 1,
+) -> Made[SentenceExample]:
+    """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold.
+
+    Where a dataset names no sentences of a gold passage, the `inferred` best ones by `scorer`, which gives a number for
+    every sentence, count as gold; without a scorer such a passage is left out.
+    """
+    made = Made[SentenceExample]()
+    for step in steps:
+        hop, example = step.supervised, step.state.example
+        for pid in hop.positives:
+            sids = gold_sids(example, hop.query, passages(pid), scorer, inferred)
+            if not sids:
+                made.left_out["no gold sentence is known"] += 1
+            elif not hop.negatives:
+                made.left_out["nothing else was found"] += 1
+            else:
+                against = hop.negatives[:negatives]
+                made.records.append(SentenceExample(hop.qid, hop.hop, hop.query, pid, sids, against))
+    return made
+
+
+def gold_sids(
+    example: Example, query: Query, passage: Passage, scorer: Scorer | None = None, inferred: int = 1
+) -> tuple[int, ...]:
+    """The gold sentences of a passage, or where none is known the `inferred` best by `scorer`; never a blank one."""
+    written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
+    known = {sid for pid, sid in example.facts if pid == passage.pid}
+    if known or scorer is None:
+        return tuple(sid for sid in written if sid in known)
+    scores = scorer(query, passage)
+    return tuple(sorted(sorted(written, key=lambda sid: (-scores[sid], sid))[:inferred]))
+
+
+def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1) -> FactsOf:
+    """A function from an example to its gold facts, passage by passage; for `scorer` see `sentence_examples`."""
+
+    def facts(example: Example) -> list[Fact]:
+        golds = [passages(pid) for pid in dict.fromkeys(example.gold)]
+        return [
+            sentence_fact(passage, sid, 0.0, 0)
+            for passage in golds
+            for sid in gold_sids(example, Query(example.text), passage, scorer, inferred)
+        ]
+
+    return facts
+
+
+def fact_examples(
+    examples: Iterable[Example],
+    gold: FactsOf,
+    scored: FactsOf,
+    *,
+    seed: int = 0,
+    copies: int = 1,
+    least: int = SMALLEST_POOL,
+    most: int = LARGEST_POOL,
+) -> Made[FactExample]:
+    """`copies` pools of each example, of `least` to `most` facts as far as there are enough.
+
+    A pool has a random part of the `gold` facts, as a hop sees those that were found so far, and the best of the others
+    that stage 1 `scored`.  Sentences of a gold passage of which no fact is known are neither.
+    """
+    made = Made[FactExample]()
+    for example in examples:
+        golds = list(gold(example))
+        others = _others(example, golds, scored(example))
+        if not golds or not others:
+            made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
+            continue
+        for copy in range(copies):
+            rng = random_of(seed, example.qid, copy)
+            made.records.append(_pool(example, golds, others, int(rng.integers(least, most + 1)), rng))
+    return made
+
+
+def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
+    """What was scored and is no gold fact, nor may be one; best first, each sentence once."""
+    unclear = set(example.gold) - {fact.pid for fact in golds}
+    taken = {(fact.pid, fact.sid) for fact in golds}
+    found = {
+        (fact.pid, fact.sid): fact
+        for fact in sorted(scored, key=lambda fact: fact.score)
+        if (fact.pid, fact.sid) not in taken and fact.pid not in unclear
+    }
+    return best(list(found.values()), len(found))
+
+
+def _pool(
+    example: Example, golds: Sequence[Fact], others: Sequence[Fact], size: int, rng: np.random.Generator
+) -> FactExample:
+    count = int(rng.integers(1, min(len(golds), size - 1) + 1))
+    chosen = [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
+    pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in others[: size - count])]
+    facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
+    return FactExample(example.qid, example.text, facts, labels)
+
+
+def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:
+    """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold."""
+    made = Made[RerankExample]()
+    for step in steps:
+        hop = step.supervised
+        if not hop.negatives:
+            made.left_out["nothing else was found"] += len(hop.positives)
+            continue
+        query = Query(hop.query.text, whole_facts(hop.query.facts, passages))
+        against = hop.negatives[:negatives]
+        made.records += [RerankExample(hop.qid, hop.hop, query, pid, against) for pid in hop.positives]
+    return made
+
+
+def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
+    """The passages that facts stand in, whole, each once and as of the hop that found it."""
+    hops: dict[str, int] = {}
+    for fact in facts:
+        hops.setdefault(fact.pid, fact.hop)
+    found = ((passages(pid), hop) for pid, hop in hops.items())
+    return tuple(Fact(passage.pid, WHOLE, passage.title, passage.text, hop=hop) for passage, hop in found)
+
+
+def random_of(seed: int, qid: str, *numbers: int) -> np.random.Generator:
+    """Randomness for one example, whatever others there are."""
+    return np.random.default_rng([seed, zlib.crc32(qid.encode()), *numbers])
