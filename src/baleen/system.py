@@ -52,15 +52,19 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.pipeline not in get_args(Pipeline):
             raise ConfigError(f"pipeline = {self.pipeline!r} should be one of {', '.join(get_args(Pipeline))}")
-        if not self.depths or min(self.depths) < 1:
-            raise ConfigError(f"hops = {self.hops} and k = {self.k}: both should be at least 1")
+        counts = [*self._given, *([] if self.hops is None else [self.hops])]
+        if not self._given or not all(isinstance(count, int) and count >= 1 for count in counts):
+            raise ConfigError(f"hops = {self.hops!r} and k = {self.k!r}: both should be whole numbers, at least 1")
 
     @property
     def depths(self) -> tuple[int, ...]:
         """Passages of each hop."""
-        given = (self.k,) if isinstance(self.k, int) else tuple(self.k)
-        hops = self.hops if self.hops is not None else 4 if isinstance(self.k, int) else len(given)
-        return (*given[:hops], *given[-1:] * (hops - len(given)))
+        hops = self.hops if self.hops is not None else 4 if isinstance(self.k, int) else len(self._given)
+        return (*self._given[:hops], *self._given[-1:] * (hops - len(self._given)))
+
+    @property
+    def _given(self) -> tuple[int, ...]:
+        return tuple(self.k) if isinstance(self.k, Sequence) else (self.k,)
 
 
 class Baleen:
