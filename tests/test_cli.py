@@ -12,9 +12,9 @@ import pytest
 
 from baleen import cli
 from baleen.corpus import write
-from baleen.embedded import MODEL
+from baleen.embedded import MODEL, write_untrained
 from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
-from fakes import CORPUS, tiny_encoder
+from fakes import CORPUS, bert_folder, tiny_encoder
 
 
 @dataclass
@@ -34,7 +34,8 @@ Baleen = Callable[..., Done]
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    tiny_encoder(folder / "a").save(folder / "checkpoints" / MODEL)
+    backbone = bert_folder(folder / "backbone", hidden_size=128)
+    write_untrained(folder / "checkpoints" / MODEL, backbone, backbone)
     tiny_encoder(folder / "b", seed=1).save(folder / "checkpoints" / "another")
     return folder / "checkpoints"
 
@@ -174,6 +175,45 @@ def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen)
     done = baleen("demo")
     assert done.code == 0
     assert "Hop 2" in done.out
+    assert "untrained" in done.out
+
+
+def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Path) -> None:
+    backbone = str(checkpoints.parent / "backbone")
+    assert baleen("init", backbone, "--out", "alone").code == 0
+    assert baleen("index", "corpus.jsonl", "--model", "alone", "--out", "a.index").code == 0
+    assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
+    done = baleen("verify", "whales sing", "--model", "whole", "--index", "a.index", "--json")
+    assert done.json["verdict"]["label"] in ("supported", "not supported")
+
+
+def test_bench_verify_tells_where_the_time_goes(baleen: Baleen, checkpoints: Path) -> None:
+    backbone = str(checkpoints.parent / "backbone")
+    assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
+    (Path("claims.jsonl")).write_text('{"claim": "Whales sing."}\n{"claim": "Vardal is a town."}\n')
+    assert baleen("index", "corpus.jsonl", "--model", "whole", "--out", "w.index").code == 0
+    options = [
+        "--model",
+        "whole",
+        "--index",
+        "w.index",
+        "--file",
+        "claims.jsonl",
+        "--hops",
+        "1",
+        "--hops",
+        "2",
+        "-k",
+        "3",
+    ]
+    rows = baleen("bench", "verify", *options, "--json").json["verify"]
+    assert [row["hops"] for row in rows] == [1, 2]
+    for row in rows:
+        assert set(row["stages"]) == {"encode", "search", "sentences", "facts", "read"}
+        assert sum(row["shares"].values()) == pytest.approx(1)
+        assert min(row["seconds"], row["batched"], *row["tokens"].values()) > 0
+    table = baleen("bench", "verify", *options)
+    assert table.out.startswith("| hops |")
 
 
 def test_split_writes_a_collection_that_reads_the_same(baleen: Baleen) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from baleen.corpus import write
-from baleen.embedded import MODEL
-from fakes import CORPUS, tiny_encoder
+from baleen.embedded import MODEL, write_untrained
+from fakes import CORPUS, bert_folder
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,7 +26,8 @@ def test_the_readme_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs_as_it_stands(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_encoder(tmp_path / "backbone").save(tmp_path / "checkpoints" / MODEL)
+    backbone = bert_folder(tmp_path / "backbone", hidden_size=128)
+    write_untrained(tmp_path / "checkpoints" / MODEL, backbone, backbone)
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.chdir(tmp_path)
     write(CORPUS[:6], tmp_path / "articles.jsonl")

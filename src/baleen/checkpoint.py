@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = "baleen-checkpoint"
+MODEL_FORMAT = "baleen-model"  # several checkpoints: see model_folder.py
+OURS = (FORMAT, MODEL_FORMAT)
 FORMAT_VERSION = 1
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -100,16 +103,25 @@ def _download(name: str) -> Path:
 
 
 def write(folder: str | Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` aside and rename it to `folder`, in the place of a checkpoint that stood there before."""
-    target = Path(folder)
+    """Write `checkpoint` to `folder`, in the place of a checkpoint that stood there before."""
+    with replacing(Path(folder)) as aside:
+        for name, content in _contents(checkpoint):
+            (aside / name).write_bytes(content)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A folder to write a model into, which takes the place of `target` once the block is through.
+
+    What is there and is no model of ours is refused; if the block fails, what was there stays.
+    """
     if target.exists() and not _replaceable(target):
         raise CheckpointError(f"{target}: holds something other than a Baleen checkpoint; choose another folder")
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     old = aside.with_name(aside.name + ".old")
     try:
-        for name, content in _contents(checkpoint):
-            (aside / name).write_bytes(content)
+        yield aside
         aside.chmod(0o755)
         if target.exists():
             target.rename(old)
@@ -127,7 +139,7 @@ def _replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") == FORMAT
+        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") in OURS
     except CheckpointError:
         return False
 

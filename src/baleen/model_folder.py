@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from baleen.checkpoint import FORMAT as CHECKPOINT_FORMAT
+from baleen.checkpoint import MODEL_FORMAT as FORMAT
 from baleen.checkpoint import read_json
 from baleen.errors import CheckpointError
 
-FORMAT = "baleen-model"
 FORMAT_VERSION = 1
 
 # What each component is for; the order is the one in which they are trained.

@@ -37,7 +37,7 @@ class BenchConfig:
     `corpus` with `checkpoint` measures on a real collection as well, up to `limit` passages of it, with `questions`
     drawn from a file or else sentences of its own.  `probes`, `candidates` and `refined` override a search's defaults.
     A corpus with no more passages than a search refines is searched exactly, and says nothing about approximation.
-    `work_dir` keeps indexes and exact answers, and takes those that are there.
+    Indexes are built on `device` and searched on the CPU.  `work_dir` keeps indexes and exact answers, and takes those that are there.
     """
 
     sizes: tuple[int, ...] = (20_000, 100_000)
@@ -47,6 +47,7 @@ class BenchConfig:
     facts: int = 0
     k: int = 10
     threads: int | None = None
+    device: str = "cpu"
     probes: int | None = None
     candidates: int | None = None
     refined: int | None = None
@@ -126,7 +127,9 @@ def built(work: Workload, bits: int, config: BenchConfig) -> tuple[Index, float]
     warm_up()
     encoder = _Clocked(work.data)
     start = time.perf_counter()
-    index = Index.build(root, work.data.passages(), encoder, bits=bits, seed=config.seed, overwrite=True)
+    index = Index.build(
+        root, work.data.passages(), encoder, bits=bits, seed=config.seed, overwrite=True, device=config.device
+    )
     build_s = time.perf_counter() - start - encoder.seconds
     note.write_text(json.dumps({"build_s": build_s}))
     return index, build_s

@@ -34,6 +34,7 @@ def _bench(name: str, about: str) -> None:
         ] = None,
         work_dir: Annotated[str | None, typer.Option(help="Keep indexes here, and use those that are there")] = None,
         threads: ThreadsOption = None,
+        device: Annotated[str | None, typer.Option(help="Where indexes are built", show_default="cpu")] = None,
         as_json: JsonOption = False,
     ) -> None:
         from baleen.bench.report import markdown
@@ -46,7 +47,7 @@ def _bench(name: str, about: str) -> None:
             "bits": tuple(bits or ()) or None,
         }
         config = BenchConfig(queries=queries, corpus=corpus, checkpoint=model, questions=questions)
-        result = run_all(override(config, work_dir=work_dir, threads=threads, **given), [name])
+        result = run_all(override(config, work_dir=work_dir, threads=threads, device=device, **given), [name])
         typer.echo(json.dumps(result) if as_json else markdown(result))
 
 
@@ -80,3 +81,38 @@ def bench_batch(
     config = override(SearchConfig(), probes=probes, candidates=candidates, refined=refined)
     retriever = open_retriever(index, model, device, threads)
     print_report(batched(retriever, texts, count=count, k=k, config=config, exact=exact), as_json)
+
+
+@bench.command("verify")
+def bench_verify(
+    index: IndexOption = None,
+    model: ModelOption = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="JSONL with claims", show_default="the demonstration claims")
+    ] = None,
+    hops: Annotated[
+        list[int] | None, typer.Option("--hops", min=1, help="Numbers of hops (repeatable)", show_default="1, 2, 4")
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="Passages of a hop", show_default="the model's")] = None,
+    pipeline: Annotated[str, typer.Option(help="condense, rerank or hybrid")] = "condense",
+    stand_in: Annotated[bool | None, typer.Option("--stand-in/--no-stand-in")] = None,
+    threads: ThreadsOption = None,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Seconds of a claim by stage, tokens read, and the share of each stage."""
+    from baleen.bench.report import machine
+    from baleen.bench.verify import HOPS, verify_rows, verify_table
+    from baleen.cli.claims import read_claims
+    from baleen.embedded import demo_claims
+    from baleen.system import Baleen
+
+    texts = [claim.text for claim in read_claims(file)] if file else [claim["text"] for claim in demo_claims()]
+    system = Baleen.load(model, index, device=device, threads=threads)
+    rows = verify_rows(system, texts, hops or HOPS, k=k, pipeline=pipeline, stand_in=stand_in)
+    found = {
+        "machine": machine(),
+        "device": str(system.retriever.encoder.device),
+        "verify": [r.to_json() for r in rows],
+    }
+    typer.echo(json.dumps(found) if as_json else verify_table(rows))
