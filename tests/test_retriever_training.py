@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 import torch
 
-from baleen.encoder import Encoder
+from baleen.encoder import Encoder, EncoderConfig
 from baleen.errors import ConfigError, TrainingError
+from baleen.training.layouts import Grouped, can_pack, packed
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
 from baleen.training.retriever_batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
 from baleen.training.retriever_task import RetrieverTask, train_retriever
 from baleen.training.sampling import Part
-from baleen.training.token_rows import PassageRows, QueryRows
+from baleen.training.token_rows import PassageRows, QueryRows, pad_token, passage_batch, query_batch
 from baleen.types import Fact, Passage, Query
-from fakes import CORPUS, QUERIES, tiny_encoder
+from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
 
 BY_PID = {passage.pid: passage for passage in CORPUS}
 
@@ -74,7 +75,7 @@ def fresh(encoder: Encoder, folder: Path) -> Encoder:
 def batches(
     encoder: Encoder, records: Sequence[Record] = HOPS, batch_size: int = 3, **changes: Any
 ) -> RetrieverBatches:
-    options = {name: changes.pop(name) for name in ("teacher", "seed") if name in changes}
+    options = {name: changes.pop(name) for name in ("teacher", "seed", "packing") if name in changes}
     config = RetrieverTraining(**changes)
     return RetrieverBatches(
         encoder.inputs, records, BY_PID.__getitem__, config, batch_size=batch_size, **{"seed": 0, **options}
@@ -83,19 +84,20 @@ def batches(
 
 def rows_of(batch: RetrieverBatch) -> list[list[int]]:
     """The claim and facts of each query, in the order of the rows."""
+    assert isinstance(batch.texts, Grouped)
     found = [
         ids[: int(claim + facts)].tolist()
-        for group in batch.queries
+        for group in batch.texts.queries
         for ids, claim, facts in zip(group.ids, group.claim_lengths, group.facts_lengths, strict=True)
     ]
-    return [found[place] for place in batch.query_places]
+    return [found[place] for place in batch.texts.query_places]
 
 
 def passages_of(batch: RetrieverBatch) -> list[list[int]]:
-    found = [
-        ids[mask].tolist() for group in batch.passages for ids, mask in zip(group.ids, group.attention, strict=True)
-    ]
-    return [found[place] for place in batch.passage_places]
+    assert isinstance(batch.texts, Grouped)
+    groups = batch.texts.passages
+    found = [ids[mask].tolist() for group in groups for ids, mask in zip(group.ids, group.attention, strict=True)]
+    return [found[place] for place in batch.texts.passage_places]
 
 
 def pids_of(encoder: Encoder, batch: RetrieverBatch) -> list[list[str]]:
@@ -164,11 +166,11 @@ def test_a_passage_is_looked_up_and_tokenised_once(encoder: Encoder) -> None:
 def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[str, bool]) -> None:
     inputs = encoder.with_settings(**changes).inputs
     passages, queries = PassageRows(inputs, BY_PID.__getitem__), QueryRows(inputs, QUERIES.__getitem__)
+    pad, picked = pad_token(inputs), [2, 0, 1]
     for _ in range(2):  # tokenised, then remembered
-        expect_equal(passages.batch(passages.rows(list(BY_PID))), inputs.passage_batch(inputs.passage_ids(CORPUS)))
-        expect_equal(
-            queries.batch(queries.rows([2, 0, 1])), inputs.query_batch(inputs.query_ids([QUERIES[2], *QUERIES[:2]]))
-        )
+        expected = inputs.query_batch(inputs.query_ids([QUERIES[number] for number in picked]))
+        expect_equal(query_batch(queries.rows(picked), pad), expected)
+        expect_equal(passage_batch(passages.rows(list(BY_PID)), pad), inputs.passage_batch(inputs.passage_ids(CORPUS)))
 
 
 def expect_equal(found: Any, expected: Any) -> None:
@@ -197,7 +199,8 @@ def test_other_positives_of_a_question_are_no_negatives(encoder: Encoder) -> Non
     assert batch.forbidden.any()
 
 
-def test_little_of_a_batch_is_padding(encoder: Encoder) -> None:
+@pytest.mark.parametrize("packing", [False, True])
+def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
     """With passages as long as an encyclopaedia's openings are, and queries of one to four hops."""
     rng = random.Random(0)
     words = [word for passage in CORPUS for word in passage.text.split()]
@@ -211,13 +214,25 @@ def test_little_of_a_batch_is_padding(encoder: Encoder) -> None:
         Record(str(n), 1 + n % 4, Query(text(12), tuple(Fact("", 0, text(2), text(12)) for _ in range(n % 4))), (pid,), tuple(pids[:50]))
         for n, pid in enumerate(pids)
     ]  # fmt: skip
-    made = RetrieverBatches(encoder.inputs, records, corpus.__getitem__, RetrieverTraining(), batch_size=48, seed=0)
+    made = RetrieverBatches(
+        encoder.inputs, records, corpus.__getitem__, RetrieverTraining(), batch_size=48, seed=0, packing=packing
+    )
     for step in range(4):
         batch = made.batch(step)
-        assert batch.load.padding < 0.15
-        assert len(batch.passages) <= 6
-        assert len(batch.queries) <= 6
-        assert batch.load.tokens == sum(map(len, passages_of(batch))) + sum(map(len, rows_of(batch)))
+        assert batch.load.padding < (0.08 if packing else 0.15)
+        if isinstance(batch.texts, Grouped):
+            assert max(len(batch.texts.passages), len(batch.texts.queries)) <= 6
+            tokens = [len(row) for row in (*rows_of(batch), *passages_of(batch))]
+            assert (batch.load.tokens, batch.load.squares) == (sum(tokens), sum(length**2 for length in tokens))
+
+
+def test_packing_fills_rows_and_leaves_every_text_whole() -> None:
+    lengths = [random.Random(n).randint(1, 100) for n in range(60)]
+    starts = packed(lengths, 100)
+    taken = [place for start, length in zip(starts, lengths, strict=True) for place in range(start, start + length)]
+    assert len(set(taken)) == len(taken)
+    assert all(start // 100 == (start + n - 1) // 100 for start, n in zip(starts, lengths, strict=True))
+    assert sum(lengths) > 0.9 * 100 * (max(starts) // 100 + 1)
 
 
 # Scores and losses
@@ -237,6 +252,62 @@ def test_scores_are_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, f
     for row, record in enumerate(records):
         expected = [pair_score(focused, record.query, passages[column]) for column in columns[row]]
         assert scores[row].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+BACKBONES = {"bert": bert_folder, "electra": electra_folder, "roberta": roberta_folder}
+
+
+@pytest.mark.parametrize("changes", [{}, {"mask_padding": False}, {"attend_to_masks": True}])
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_packed_texts_do_not_see_each_other(tmp_path: Path, kind: str, changes: dict[str, bool]) -> None:
+    config = EncoderConfig(dim=8, query_length=24, **changes)
+    encoder = Encoder.from_backbone(
+        BACKBONES[kind](tmp_path), ["whales sing"], config, device="cpu", dtype=torch.float32
+    )
+    assert can_pack(encoder.model, pad_token(encoder.inputs))
+    task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
+    apart, together = (batches(encoder, negatives=2, packing=packing).batch(1) for packing in (False, True))
+    with torch.no_grad():
+        assert task.scores(together).flatten().tolist() == pytest.approx(
+            task.scores(apart).flatten().tolist(), abs=1e-4
+        )
+    assert torch.equal(together.columns, apart.columns)
+    assert (together.load.tokens, together.load.squares) == (apart.load.tokens, apart.load.squares)
+
+
+def test_queries_without_facts_can_be_packed(encoder: Encoder) -> None:
+    task = RetrieverTask(encoder, RetrieverTraining())
+    apart, together = (batches(encoder, RECORDS, packing=packing).batch(0) for packing in (False, True))
+    with torch.no_grad():
+        assert task.scores(together).flatten().tolist() == pytest.approx(
+            task.scores(apart).flatten().tolist(), abs=1e-4
+        )
+
+
+def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tmp_path: Path) -> None:
+    class Deaf(torch.nn.Module):
+        """Pays no heed to positions."""
+
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner, self.config = inner, inner.config
+
+        def forward(self, input_ids: Any, attention_mask: Any, position_ids: Any = None) -> Any:  # noqa: ARG002
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask)
+
+    class Strict(Deaf):
+        """Knows nothing of positions."""
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask)
+
+    other = fresh(encoder, tmp_path)
+    inner = other.model.backbone
+    for kind in (Deaf, Strict):
+        other.model.backbone = kind(inner)
+        assert not can_pack(other.model, pad_token(other.inputs))
+    with pytest.raises(ConfigError, match="packing = true, but the backbone"):
+        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(packing=True))
 
 
 def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
@@ -297,7 +368,7 @@ def settings(**changes: Any) -> TrainConfig:
     return TrainConfig(**{**given, **changes})
 
 
-@pytest.mark.parametrize("options", [{}, {"in_batch": True, "negatives": 0, "temperature": 0.5}])
+@pytest.mark.parametrize("options", [{}, {"packing": True}, {"in_batch": True, "negatives": 0, "temperature": 0.5}])
 def test_it_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
     trained = fresh(encoder, tmp_path / "start")
     before = top_ones(trained)

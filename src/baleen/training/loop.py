@@ -28,6 +28,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from baleen.config import to_mapping
 from baleen.devices import best_dtype
@@ -43,6 +44,9 @@ from baleen.training.settings import TrainConfig
 from baleen.training.throughput import Cost, Load, peak
 
 __all__ = ["Batch", "Outcome", "TrainConfig", "Trainer"]
+
+# cuDNN's kernels are left out: they plan anew for every shape of a batch, which takes longer than the batch itself.
+_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 # What a resumed run may be told otherwise: none of it changes what is learnt.
 _FREE = ("device", "save_every", "log_every")
@@ -209,7 +213,7 @@ class Trainer(Generic[AnyBatch]):
         self._meter.add(StepReport(self._counters.step, lr, means(values), norm, load))
 
     def _backward(self, part: AnyBatch) -> dict[str, Tensor]:
-        with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):
+        with sdpa_kernel(_ATTENTION), torch.autocast(self._device.type, self._dtype, enabled=self._rounded):
             found = self._loss(part)
         values = {"loss": found} if isinstance(found, Tensor) else dict(found)
         (values["loss"] / self._config.accumulate).backward()  # type: ignore[no-untyped-call]
@@ -262,6 +266,10 @@ class Trainer(Generic[AnyBatch]):
             self._saves.write(save, counters.best_step)
         self._world.wait()
         self._meter.restart()
+
+    @property
+    def _rounded(self) -> bool:
+        return self._dtype != torch.float32
 
     @property
     def _seconds(self) -> float:

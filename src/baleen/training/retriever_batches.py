@@ -1,7 +1,7 @@
 """What a retriever is trained on, a batch at a time: queries, and for each a passage to find and some to pass by.
 
-Queries and passages go through the model in groups of like length, so that little of the work is padding; their vectors
-are put back in order before they are scored.  A passage that several queries of a batch share is encoded once.
+Queries and passages are laid out so that little of the work is padding (see layouts.py).  A passage that several
+queries of a batch share is encoded once.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
 from baleen.errors import ConfigError, TrainingError
-from baleen.tokenization import InputMaker, PassageBatch, QueryBatch
-from baleen.training.grouping import grouped
+from baleen.tokenization import InputMaker
+from baleen.training.layouts import Grouped, Packed
 from baleen.training.sampling import WHOLE, Order, Part
 from baleen.training.throughput import Load
-from baleen.training.token_rows import Lookup, PassageRows, QueryRows
+from baleen.training.token_rows import Lookup, PassageRows, QueryRows, Row, pad_token
 from baleen.types import Query
 
 TeacherScores = Mapping[tuple[str, int], Mapping[str, float]]
@@ -47,7 +47,8 @@ class RetrieverTraining:
 
     `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
     (those of the same process and pass).  Scores are divided by `temperature`.  `distillation` weighs the divergence
-    from a teacher's scores.  `most_padding` is the largest share of padding that goes through the model.
+    from a teacher's scores.  `packing` puts many texts into one row (None: on a GPU, where the backbone takes it);
+    without it, `most_padding` is the largest share of padding that goes through the model.
     """
 
     negatives: int = 1
@@ -55,6 +56,7 @@ class RetrieverTraining:
     temperature: float = 1.0
     distillation: float = 0.0
     distillation_temperature: float = 1.0
+    packing: bool | None = None
     most_padding: float = 0.125
 
     def __post_init__(self) -> None:
@@ -71,36 +73,33 @@ class RetrieverTraining:
 
 @dataclass(frozen=True, eq=False)
 class RetrieverBatch:
-    """B queries and the P passages that they are to be scored against.
+    """B queries and the P passages that they are to be scored against, laid out as `texts`.
 
-    Rows of the `queries` groups, end to end, hold query i at `query_places[i]` (B,), and likewise for `passages` and
-    `passage_places` (P,).  `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool
-    those that are other positives of its question; `teacher` (B, 1 + n) a teacher's scores, NaN where there is none.
+    `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool those that are other
+    positives of its question; `teacher` (B, 1 + n) a teacher's scores, NaN where there is none.
     """
 
-    queries: tuple[QueryBatch, ...]
-    query_places: Tensor
-    passages: tuple[PassageBatch, ...]
-    passage_places: Tensor
+    texts: Grouped | Packed
     columns: Tensor
     forbidden: Tensor
     teacher: Tensor
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **{f.name: _moved(getattr(self, f.name), device) for f in _fields(self)})
-
-
-def _fields(batch: RetrieverBatch) -> tuple[dataclasses.Field[Any], ...]:
-    return tuple(field for field in dataclasses.fields(batch) if field.name != "load")
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device, non_blocking=True)
+        return dataclasses.replace(
+            self,
+            texts=self.texts.to(device),
+            columns=self.columns.to(device),
+            forbidden=self.forbidden.to(device),
+            teacher=self.teacher.to(device),
+        )
 
 
 class RetrieverBatches:
-    """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid."""
+    """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid.
+
+    They are `Packed` or `Grouped` as `packing` says.
+    """
 
     def __init__(
         self,
@@ -112,8 +111,10 @@ class RetrieverBatches:
         batch_size: int,
         seed: int,
         teacher: TeacherScores | None = None,
+        packing: bool = False,
     ) -> None:
         _check(records, config)
+        self._packing, self._pad = packing, pad_token(inputs)
         self._records, self._config, self._teacher = records, config, teacher or {}
         self._order = Order(len(records), batch_size, seed)
         self._queries = QueryRows(inputs, lambda row: records[row].query)
@@ -130,18 +131,20 @@ class RetrieverBatches:
         pids = list(dict.fromkeys(pid for chosen in drawn for pid in chosen))
         number = {pid: column for column, pid in enumerate(pids)}
         columns = torch.tensor([[number[pid] for pid in chosen] for chosen in drawn])
-        queries, query_places = self._query_groups(rows)
-        passages, passage_places = self._passage_groups(pids)
+        texts = [*self._queries.rows(rows), *self._passages.rows(pids)]
+        laid_out = self._lay_out(texts[: len(rows)], texts[len(rows) :])
         return RetrieverBatch(
-            queries,
-            query_places,
-            passages,
-            passage_places,
+            laid_out,
             columns,
             self._forbidden(records, pids, columns),
             torch.tensor([self._scores(record, chosen) for record, chosen in zip(records, drawn, strict=True)]),
-            Load.of(len(drawn), [*map(_filled, queries), *(group.attention for group in passages)]),
+            Load(len(rows), sum(map(len, texts)), laid_out.slots, sum(len(text) ** 2 for text in texts)),
         )
+
+    def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> Grouped | Packed:
+        if self._packing:
+            return Packed.of(queries, passages, self._pad)
+        return Grouped.of(queries, passages, self._pad, self._config.most_padding)
 
     def _draw(self, record: Labelled, place: int) -> list[str]:
         """One of the record's positives and some of its negatives, twice the same where it has too few."""
@@ -152,16 +155,6 @@ class RetrieverBatches:
         few = len(record.negatives) < self._config.negatives
         picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
         return [positive, *(record.negatives[i] for i in picked)]
-
-    def _query_groups(self, numbers: Sequence[int]) -> tuple[tuple[QueryBatch, ...], Tensor]:
-        rows = self._queries.rows(numbers)
-        groups = grouped([len(row) for row in rows], self._config.most_padding)
-        return tuple(self._queries.batch([rows[i] for i in group]) for group in groups), _places(groups)
-
-    def _passage_groups(self, pids: Sequence[str]) -> tuple[tuple[PassageBatch, ...], Tensor]:
-        rows = self._passages.rows(pids)
-        groups = grouped([len(row) for row in rows], self._config.most_padding)
-        return tuple(self._passages.batch([rows[i] for i in group]) for group in groups), _places(groups)
 
     def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
         gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
@@ -177,14 +170,3 @@ def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:
         lacking = "positives" if not record.positives else "negatives"
         if not record.positives or (config.negatives and not record.negatives):
             raise TrainingError(f"query '{record.qid}' has no {lacking} at hop {record.hop}: leave such records out")
-
-
-def _places(groups: Sequence[Sequence[int]]) -> Tensor:
-    """Where each row stands when the groups are put end to end: (rows,) int64."""
-    return torch.argsort(torch.tensor([row for group in groups for row in group]))
-
-
-def _filled(batch: QueryBatch) -> Tensor:
-    """(B, T) bool: what is no padding; mask tokens are part of a query."""
-    lengths = batch.claim_lengths + batch.facts_lengths
-    return torch.arange(batch.ids.shape[1]) < lengths.unsqueeze(1)

@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from baleen.config import override, to_mapping
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError
-from baleen.flipr import EncodedPassages, EncodedQueries
 from baleen.scoring import focused_score
+from baleen.training.layouts import can_pack
 from baleen.training.loop import Outcome, Trainer
 from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
 from baleen.training.retriever_batches import (
@@ -32,7 +31,7 @@ from baleen.training.retriever_batches import (
     TeacherScores,
 )
 from baleen.training.settings import TrainConfig
-from baleen.training.token_rows import Lookup
+from baleen.training.token_rows import Lookup, pad_token
 
 __all__ = ["RetrieverTask", "RetrieverTraining", "train_retriever"]
 
@@ -66,10 +65,20 @@ def train_retriever(
         batch_size=train.batch_size,
         seed=train.seed,
         teacher=teacher if config.distillation else None,
+        packing=_packing(encoder, config.packing),
     )
     about = {**to_mapping(config), **_about(encoder, records)}
     trainer = Trainer(encoder.model, batches.batch, task.loss, train, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
+
+
+def _packing(encoder: Encoder, wanted: bool | None) -> bool:
+    if wanted is None and encoder.device.type != "cuda":
+        return False
+    possible = wanted is not False and can_pack(encoder.model, pad_token(encoder.inputs))
+    if wanted and not possible:
+        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
+    return possible
 
 
 def _about(encoder: Encoder, records: Sequence[Labelled]) -> dict[str, Any]:
@@ -105,9 +114,7 @@ class RetrieverTask:
 
     def scores(self, batch: RetrieverBatch) -> Tensor:
         """Of every query with its own passages (B, 1 + n), or `in_batch` with all passages (B, P)."""
-        model = self._encoder.model
-        queries = join_queries([model.forward_queries(group) for group in batch.queries], batch.query_places)
-        passages = join_passages([model.forward_passages(group) for group in batch.passages], batch.passage_places)
+        queries, passages = batch.texts.encode(self._encoder.model)
         vectors, mask = passages.vectors, passages.mask
         if not self._config.in_batch:
             vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
@@ -124,27 +131,3 @@ class RetrieverTask:
                 query_focus=query_focus,
                 facts_focus=facts_focus,
             )
-
-
-def join_queries(groups: Sequence[EncodedQueries], places: Tensor) -> EncodedQueries:
-    """Groups of queries as one, each query at its place."""
-    return EncodedQueries(
-        _joined([group.query for group in groups], places),
-        _joined([group.query_mask for group in groups], places),
-        _joined([group.facts for group in groups], places),
-        _joined([group.facts_mask for group in groups], places),
-    )
-
-
-def join_passages(groups: Sequence[EncodedPassages], places: Tensor) -> EncodedPassages:
-    """Groups of passages as one, each passage at its place."""
-    return EncodedPassages(
-        _joined([group.vectors for group in groups], places), _joined([group.mask for group in groups], places)
-    )
-
-
-def _joined(parts: Sequence[Tensor], places: Tensor) -> Tensor:
-    """Parts (b, m, ...) end to end, filled up with 0 to the widest m, and the rows at `places` taken from there."""
-    width = max(part.shape[1] for part in parts)
-    filled = [pad(part, [0, 0] * (part.dim() - 2) + [0, width - part.shape[1]]) for part in parts]
-    return torch.cat(filled).index_select(0, places)

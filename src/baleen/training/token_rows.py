@@ -1,13 +1,14 @@
 """Tokens of queries and passages, made once and laid out in batches fast enough for any GPU.
 
-The batches are those of `InputMaker`, which lays lists out side by side: fine once, slow at every step.
+The batches are those of `InputMaker`, which lays lists out side by side: fine once, slow at every step.  layouts.py has
+two ways to send such rows through a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,14 @@ class Row:
     flags: Flags
     claim: int = 0
 
+    @classmethod
+    def of(cls, ids: Sequence[int], claim: int = 0) -> Self:
+        return cls(np.array(ids, np.int32), np.ones(len(ids), bool), claim)
+
+    @property
+    def facts(self) -> int:
+        return len(self.ids) - self.claim
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -39,7 +48,7 @@ class PassageRows:
     """Passages by pid, each looked up and tokenised once; a flag says whether a token's vector is kept."""
 
     def __init__(self, inputs: InputMaker, passage: Lookup) -> None:
-        self._inputs, self._passage, self._pad = inputs, passage, _pad(inputs)
+        self._inputs, self._passage = inputs, passage
         self._known: dict[str, Row] = {}
 
     def rows(self, pids: Sequence[str]) -> list[Row]:
@@ -57,16 +66,12 @@ class PassageRows:
         except KeyError:
             raise TrainingError(f"there is no passage '{pid}': the records were made with another corpus") from None
 
-    def batch(self, rows: Sequence[Row]) -> PassageBatch:
-        ids, attention, keep = _laid_out(rows, self._pad)
-        return PassageBatch(ids, attention, keep)
-
 
 class QueryRows:
     """Queries by number, each tokenised once; a flag says whether a token is attended to."""
 
     def __init__(self, inputs: InputMaker, query: Callable[[int], Query]) -> None:
-        self._inputs, self._query, self._pad = inputs, query, _pad(inputs)
+        self._inputs, self._query = inputs, query
         self._known: dict[int, Row] = {}
 
     def rows(self, numbers: Sequence[int]) -> list[Row]:
@@ -79,13 +84,22 @@ class QueryRows:
                 self._known[number] = Row(ids, flags[: len(row)].copy(), len(row.claim))
         return [self._known[number] for number in numbers]
 
-    def batch(self, rows: Sequence[Row]) -> QueryBatch:
-        ids, _, attention = _laid_out(rows, self._pad)
-        claims, facts = [row.claim for row in rows], [len(row) - row.claim for row in rows]
-        return QueryBatch(ids, attention, torch.tensor(claims), torch.tensor(facts), max(claims), max(facts))
+
+def passage_batch(rows: Sequence[Row], padding: int) -> PassageBatch:
+    """Passages side by side, filled up with the token `padding`."""
+    ids, attention, keep = _laid_out(rows, padding)
+    return PassageBatch(ids, attention, keep)
 
 
-def _pad(inputs: InputMaker) -> int:
+def query_batch(rows: Sequence[Row], padding: int) -> QueryBatch:
+    """Queries side by side, filled up with the token `padding`."""
+    ids, _, attention = _laid_out(rows, padding)
+    claims, facts = [row.claim for row in rows], [row.facts for row in rows]
+    return QueryBatch(ids, attention, torch.tensor(claims), torch.tensor(facts), max(claims), max(facts))
+
+
+def pad_token(inputs: InputMaker) -> int:
+    """The id of what rows are filled up with."""
     number = inputs.tokenizer.token_to_id(inputs.tokens.pad)
     assert number is not None
     return int(number)
