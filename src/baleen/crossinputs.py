@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -70,8 +70,7 @@ class CrossInput:
         return dataclasses.replace(self, places=[0], keys=[0])
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One token of a fact, and where it stands in the fact's text."""
 
     fact: int
@@ -183,8 +182,9 @@ class CrossInputs:
         facts = [self._tokens(fact_text(fact)) for fact in query.facts]
         wanted = sum(len(fact) + len(self._between) for fact in facts)
         claim = self._tokens(query.text)[: max(limit - wanted, limit // 2)]
-        kept = latest_within(query.facts, facts, limit - len(claim), len(self._between))
-        return [*claim, *(number for fact in kept for number in (*self._between, *fact))]
+        for fact in latest_within(query.facts, facts, limit - len(claim), len(self._between)):
+            claim += self._between + fact
+        return claim
 
     def _room(self, left: list[int]) -> int:
         return self.config.length - _SPECIAL - len(left)
