@@ -1,0 +1,182 @@
+"""Training the heads of a cross-encoder, one alone or several that share its backbone.
+
+task = SentenceTask(reading, records, corpus.__getitem__)
+train_heads(reading, task, TrainConfig(steps=10_000), "runs/condenser")
+train_heads(reading, SharedTask([task, FactTask(reading, others)], weights=[2, 1]), TrainConfig(...), "runs/shared")
+reading.save("checkpoints/condenser")
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from baleen.config import override, to_mapping
+from baleen.crossencoder import CrossEncoder
+from baleen.crossinputs import CrossInput
+from baleen.errors import ConfigError, TrainingError
+from baleen.training.loop import Outcome, Trainer
+from baleen.training.reading_batches import ReadingBatch, ReadingTraining, reading_batch
+from baleen.training.sampling import WHOLE, Order, Part
+from baleen.training.settings import TrainConfig
+from baleen.types import Record
+
+Sample = TypeVar("Sample", bound=Record)
+Wanted = TypeVar("Wanted")
+Metrics = Callable[[], float | Mapping[str, float]]
+
+
+class Batches(Protocol):
+    """What a task is trained on: a function of step and part alone."""
+
+    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch: ...
+
+
+class Task(Protocol):
+    """What `train_heads` trains."""
+
+    reading: CrossEncoder
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What a resumed run must have in common with the one that it takes up."""
+
+    def batches(self, batch_size: int, seed: int) -> Batches: ...
+
+    def loss(self, batch: ReadingBatch) -> Mapping[str, Tensor]: ...
+
+
+def train_heads(
+    reading: CrossEncoder,
+    task: Task,
+    config: TrainConfig,
+    folder: str | Path,
+    *,
+    evaluate: Metrics | None = None,
+    resume: bool = True,
+) -> Outcome:
+    """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
+    if task.reading is not reading:
+        raise TrainingError("the task is for another cross-encoder than the one that is to be trained")
+    config = override(config, device=str(reading.device))
+    batches = task.batches(config.batch_size, config.seed)
+    about = {**task.about, "reading": to_mapping(reading.config)}
+    trainer = Trainer(reading.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
+    return trainer.run(resume=resume)
+
+
+class ReadingTask(ABC, Generic[Sample, Wanted]):
+    """One head and the records that it learns from; each kind of head says how a record is laid out and judged."""
+
+    head: ClassVar[str]
+
+    def __init__(self, reading: CrossEncoder, records: Sequence[Sample], config: ReadingTraining | None = None) -> None:
+        reading.outputs(self.head)  # which says so where there is no such head
+        self.reading, self.records, self.config = reading, records, config or ReadingTraining()
+        self.inputs = reading.inputs.remembering(self.config.remembered)
+        for record in records:
+            self.check(record)
+
+    def check(self, record: Sample) -> None:
+        """A TrainingError where nothing can be learnt from a record."""
+
+    @abstractmethod
+    def lay(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
+        """The sequences of a record, with what `rng` draws for it, and what `targets` needs to know of it."""
+
+    @abstractmethod
+    def targets(self, wanted: Sequence[Wanted]) -> dict[str, Tensor]:
+        """What should be read at the places of a batch, out of what `lay` said of each record."""
+
+    @abstractmethod
+    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        digest = hashlib.sha256()
+        for record in self.records:
+            digest.update(repr(record).encode())
+        settings = {name: value for name, value in to_mapping(self.config).items() if name != "remembered"}
+        return {f"{self.head} records": digest.hexdigest()[:16], f"{self.head} settings": settings}
+
+    def batches(self, batch_size: int, seed: int) -> HeadBatches:
+        return HeadBatches(self, batch_size, seed)
+
+    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
+        return self.judge(batch.scores(self.reading.model), batch.targets)
+
+
+class HeadBatches:
+    """Batches of one task for any step, drawn by `seed`."""
+
+    def __init__(self, task: ReadingTask[Any, Any], batch_size: int, seed: int) -> None:
+        self._task, self._order = task, Order(len(task.records), batch_size, seed)
+
+    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
+        task, order = self._task, self._order
+        places = order.places(step, part)
+        laid = [task.lay(task.records[order.row(place)], order.rng(place)) for place in places]
+        return reading_batch(
+            task.head,
+            task.inputs,
+            [row for rows, _ in laid for row in rows],
+            task.targets([wanted for _, wanted in laid]),
+            examples=len(laid),
+            most_padding=task.config.most_padding,
+        )
+
+
+class SharedTask:
+    """Several heads of one backbone, which take turns: in every `sum(weights)` steps, `weights[i]` are those of task i.
+
+    Losses are logged for all heads together and, under the head's name, for each.
+    """
+
+    def __init__(self, tasks: Sequence[ReadingTask[Any, Any]], weights: Sequence[int] | None = None) -> None:
+        self.tasks, self.weights = list(tasks), list(weights or [1] * len(tasks))
+        heads = [task.head for task in tasks]
+        if not tasks or len(set(heads)) < len(heads):
+            raise ConfigError(f"the tasks are for the heads {heads}, which should be one or more, each once")
+        if len(self.weights) != len(heads) or min(self.weights) < 1:
+            raise ConfigError(f"weights = {self.weights}, which should be a positive number for each of {heads}")
+        self.reading = self.tasks[0].reading
+        if any(task.reading is not self.reading for task in self.tasks):
+            raise ConfigError("the tasks are for several cross-encoders, and should share one")
+        self._by_head = dict(zip(heads, self.tasks, strict=True))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"weights": self.weights, **{name: value for task in self.tasks for name, value in task.about.items()}}
+
+    def batches(self, batch_size: int, seed: int) -> SharedBatches:
+        return SharedBatches([task.batches(batch_size, seed) for task in self.tasks], turns(self.weights))
+
+    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
+        found = self._by_head[batch.head].loss(batch)
+        return {"loss": found["loss"], **{f"{batch.head}_{name}": value for name, value in found.items()}}
+
+
+class SharedBatches:
+    """Batches of several tasks by turns; each task goes through its own steps without a gap."""
+
+    def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
+        self._batches, self._turns = batches, turns
+
+    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
+        rounds, turn = divmod(step, len(self._turns))
+        task = self._turns[turn]
+        own = rounds * self._turns.count(task) + self._turns[:turn].count(task)
+        return self._batches[task].batch(own, part)
+
+
+def turns(weights: Sequence[int]) -> list[int]:
+    """Which task each step of a round is of: task i `weights[i]` times, spread evenly."""
+    due = [((turn + 0.5) / weight, task) for task, weight in enumerate(weights) for turn in range(weight)]
+    return [task for _, task in sorted(due)]
