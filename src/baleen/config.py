@@ -21,16 +21,20 @@ Config = TypeVar("Config")
 
 
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
-    """Build the dataclass `kind` from `settings`; an unknown key or a value of the wrong type is a ConfigError."""
+    """Build the dataclass `kind` from `settings`; an unknown key or a value of the wrong type is a ConfigError.
+
+    A field that is a dataclass itself, or a tuple of them, is built from a mapping, or from a list of mappings.
+    """
     assert dataclasses.is_dataclass(kind)
     hints = typing.get_type_hints(kind)
     known = {f.name for f in dataclasses.fields(kind)}
+    values = {}
     for key, value in settings.items():
         if key not in known:
             raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, known)}")
-        if not _fits(hints[key], value):
+        values[key] = _built(hints[key], value, f"{source}: {key}")
+        if not _fits(hints[key], values[key]):
             raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     try:
         return kind(**values)
     except TypeError as error:
@@ -67,6 +71,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _built(hint: Any, value: Any, source: str) -> Any:
+    """`value` as a field of this type holds it: dataclasses for mappings, tuples for lists."""
+    if isinstance(value, list):
+        inner = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+        return tuple(_built(inner, item, f"{source}[{place}]") for place, item in enumerate(value))
+    if isinstance(value, Mapping):
+        kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        for kind in kinds:
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                return from_mapping(kind, value, source)
+    return value
 
 
 def _hint(key: str, known: set[str]) -> str:

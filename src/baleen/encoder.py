@@ -245,7 +245,7 @@ class Encoder:
         parts: list[EncodedRows] = []
         with inference(self.model, self.dtype):
             for rows in token_batches(ids, batch_tokens):
-                batch = self.inputs.passage_batch([list(ids[i]) for i in rows])
+                batch = self.inputs.passage_batch([ids[i] for i in rows])
                 kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
                 encoded = self.model.forward_passages(batch.to(self.device))
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)

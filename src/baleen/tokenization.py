@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -197,9 +199,9 @@ class InputMaker:
             facts_width=max(len(row.facts) for row in rows),
         )
 
-    def passage_batch(self, rows: Sequence[list[int]]) -> PassageBatch:
+    def passage_batch(self, rows: Sequence[Sequence[int] | npt.NDArray[np.int32]]) -> PassageBatch:
         ids = padded(rows, self._pad)
-        attention = padded([[True] * len(row) for row in rows], False)
+        attention = torch.arange(ids.shape[1]) < torch.tensor([[len(row)] for row in rows])
         return PassageBatch(ids, attention, attention & ~self._dropped[ids])
 
 
@@ -234,10 +236,12 @@ def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
     return tokenizer
 
 
-def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Rows of unequal length as one (B, T) tensor of the rows' type, filled up with `value`."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+def padded(rows: Sequence[Sequence[int] | npt.NDArray[Any]], value: int) -> Tensor:
+    """Rows of unequal length as one (B, T) tensor, of bools where `value` is one, filled up with `value`."""
+    filled = np.full((len(rows), max(map(len, rows))), value, bool if isinstance(value, bool) else np.int64)
+    for place, row in enumerate(rows):
+        filled[place, : len(row)] = row
+    return torch.from_numpy(filled)
 
 
 def _punctuation(tokenizer: Tokenizer) -> Tensor:

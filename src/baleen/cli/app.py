@@ -13,6 +13,7 @@ from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
 from baleen.cli.searching import search
+from baleen.cli.training import train
 from baleen.errors import BaleenError
 
 app = typer.Typer(
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, split, init, demo):
+for command in (verify, ask, search, index, train, split, init, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -84,7 +84,7 @@ class Haystack:
                 bar.advance(len(rows))
 
     def _encode(self, rows: list[int]) -> Block:
-        batch = self.encoder.inputs.passage_batch([self.corpus.ids[row].tolist() for row in rows])
+        batch = self.encoder.inputs.passage_batch([self.corpus.ids[row] for row in rows])
         encoded = self.encoder.model.forward_passages(batch.to(self.encoder.device))
         vectors = torch.where(encoded.mask.unsqueeze(2), encoded.vectors, encoded.vectors[:, :1])
         return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._half))
