@@ -244,6 +244,15 @@ def test_a_fact_that_is_longer_than_its_room_is_cut() -> None:
     assert len(words) == 512 - 5
 
 
+def test_evidence_that_fits_to_the_last_token_is_read_whole() -> None:
+    inputs = cross_inputs(length=24, query_length=8)
+    for right, read in ((19, {0, 1}), (20, {1})):  # 24 less [CLS], two [SEP] and a claim of two tokens
+        query = Query("a b", (Fact("p", 0, "", "c " * 9, 1.0), Fact("p", 1, "", "d " * (right - 10), 2.0)))
+        row, words = inputs.evidence(query)
+        assert {word.fact for word in words} == read
+        assert len(row) == (24 if len(read) == 2 else 24 - 9)
+
+
 def test_text_that_spells_a_special_token_is_text() -> None:
     (row,) = INPUTS.sentences(Query("[SEP] [CLS]"), Passage.from_sentences("p", "[MASK]", ["[MASK] [SEP]", "b"]))
     assert_marked([row], {0: "[MASK] [SEP]", 1: "b"}, INPUTS.config)
