@@ -50,10 +50,11 @@ class Grouped:
 
     @property
     def slots(self) -> int:
-        return sum(group.ids.numel() for group in (*self.queries, *self.passages))
+        groups: list[QueryBatch | PassageBatch] = [*self.queries, *self.passages]
+        return sum(group.ids.numel() for group in groups)
 
     def to(self, device: torch.device) -> Self:
-        return _moved(self, device)
+        return dataclasses.replace(self, **_moved(self, device))
 
     def encode(self, model: FLIPR) -> tuple[EncodedQueries, EncodedPassages]:
         queries = [model.forward_queries(group) for group in self.queries]
@@ -123,7 +124,7 @@ class Packed:
         return self.ids.numel()
 
     def to(self, device: torch.device) -> Self:
-        return _moved(self, device)
+        return dataclasses.replace(self, **_moved(self, device))
 
     def encode(self, model: FLIPR) -> tuple[EncodedQueries, EncodedPassages]:
         vectors = self._vectors(model).flatten(0, 1)  # (R * T, d)
@@ -216,10 +217,8 @@ def _same(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> bool:
     return torch.equal(one[1], other[1]) and torch.allclose(one[0][one[1]], other[0][other[1]], atol=1e-3)
 
 
-def _moved(layout: Any, device: torch.device) -> Any:
-    return dataclasses.replace(
-        layout, **{field.name: _on(getattr(layout, field.name), device) for field in dataclasses.fields(layout)}
-    )
+def _moved(layout: Grouped | Packed, device: torch.device) -> dict[str, Any]:
+    return {field.name: _on(getattr(layout, field.name), device) for field in dataclasses.fields(layout)}
 
 
 def _on(value: Any, device: torch.device) -> Any:

@@ -49,9 +49,6 @@ class Load:
             self.squares + other.squares,
         )
 
-    def times(self, factor: int) -> Load:
-        return Load(self.examples * factor, self.tokens * factor, self.slots * factor, self.squares * factor)
-
     @property
     def padding(self) -> float:
         """The share of slots that hold no token."""
