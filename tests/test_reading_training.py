@@ -25,6 +25,7 @@ from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, VerdictExample, answer_examples
 from baleen.training.reading_batches import ReadingBatch, ReadingTraining
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask, token_spans
+from baleen.training.reading_layouts import Grouped, Packed, can_pack
 from baleen.training.reading_metrics import (
     answer_metrics,
     fact_metrics,
@@ -36,7 +37,7 @@ from baleen.training.reading_metrics import (
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads, turns
 from baleen.training.sampling import Part
 from baleen.types import Fact, Passage, Query
-from fakes import CORPUS, bert_folder
+from fakes import CORPUS, bert_folder, electra_folder, roberta_folder
 
 BY_PID = {passage.pid: passage for passage in CORPUS}
 passages = BY_PID.__getitem__
@@ -140,12 +141,28 @@ HEAD_NAMES = list(HEADS)
 
 def places_of(batch: ReadingBatch) -> list[tuple[list[int], int]]:
     """The sequence and the place in it behind every score, in the order of the scores."""
+    if isinstance(batch.texts, Packed):
+        return packed_places(batch.texts)
     found = [
         (group.ids[row][group.attention[row]].tolist(), int(place))
-        for group in batch.groups
+        for group in batch.texts.groups
         for row, place in zip(group.rows, group.places, strict=True)
     ]
-    return [found[place] for place in batch.order]
+    return [found[place] for place in batch.texts.order]
+
+
+def packed_places(texts: Packed) -> list[tuple[list[int], int]]:
+    ids, numbers, found = texts.ids.flatten(), texts.texts.flatten(), []
+    for place in texts.places.tolist():
+        own = (numbers == numbers[place]).nonzero()[:, 0]
+        found.append((ids[own].tolist(), place - int(own[0])))
+    return found
+
+
+def width(batch: ReadingBatch) -> int:
+    """How many sequences there are."""
+    assert isinstance(batch.texts, Grouped)
+    return sum(len(group.ids) for group in batch.texts.groups)
 
 
 def same(one: ReadingBatch, other: ReadingBatch) -> bool:
@@ -177,10 +194,11 @@ def test_the_parts_of_a_step_are_its_examples(reading: CrossEncoder, head: str) 
 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
-def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str) -> None:
-    task = tasks(narrow, most_padding=0.0, negatives=2)[head]
+@pytest.mark.parametrize("packing", [False, True])
+def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
+    task = tasks(narrow, most_padding=0.0, negatives=2, packing=packing)[head]
     batch = task.batches(5, 0).batch(0)
-    assert len(batch.groups) > 1
+    assert isinstance(batch.texts, Packed) if packing else len(batch.texts.groups) > 1
     with torch.no_grad():
         found = batch.scores(narrow.model)
         for score, (ids, place) in zip(found, places_of(batch), strict=True):
@@ -192,7 +210,7 @@ def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str
 def test_in_however_many_windows_a_label_stays_with_its_sentence(narrow: CrossEncoder) -> None:
     task = tasks(narrow, negatives=2)["sentences"]
     batch = task.batches(8, 0).batch(0)
-    assert sum(group.ids.shape[0] for group in batch.groups) > 8 * 3, "some passages take several windows"
+    assert width(batch) > 8 * 3, "some passages take several windows"
     gold = {SENTENCES[n].qid: tokens(narrow, LASTS[n].text) for n in range(8)}
     owners, labels = batch.targets["examples"].tolist(), batch.targets["labels"].tolist()
     known = {left(narrow, narrow.inputs.sentences(r.query, CORPUS[0])[0].ids): r.qid for r in SENTENCES}
@@ -226,7 +244,7 @@ def behind(reading: CrossEncoder, ids: Sequence[int], place: int) -> list[int]:
 
 def test_in_however_many_windows_a_label_stays_with_its_fact(narrow: CrossEncoder) -> None:
     batch = tasks(narrow)["facts"].batches(8, 0).batch(0)
-    assert sum(group.ids.shape[0] for group in batch.groups) > 8 * 2
+    assert width(batch) > 8 * 2
     expected = sorted(
         (tokens(narrow, r.claim), tokens(narrow, fact_text(fact)), label)
         for r in FACTS
@@ -309,11 +327,41 @@ def test_little_of_a_batch_is_padding(reading: CrossEncoder) -> None:
     }
     records = [SentenceExample(pid, 1, Query(text(12), facts(n % 4)), pid, (0,), ("w3", "w7")) for n, pid in enumerate(corpus)]  # fmt: skip
     pools = [FactExample(str(n), text(12), facts(7 + n % 3), (True, *[False] * (6 + n % 3))) for n in range(200)]
-    for task in (SentenceTask(reading, records, corpus.__getitem__), FactTask(reading, pools)):
-        batch = task.batches(32, 0).batch(1)
+    made: list[tuple[type[Any], tuple[Any, ...]]] = [
+        (SentenceTask, (records, corpus.__getitem__)),
+        (FactTask, (pools,)),
+    ]
+    for kind, rest in made:
+        batch = kind(reading, *rest).batches(32, 0).batch(1)
         assert batch.load.padding < 0.15
-        assert len(batch.groups) <= 6
-        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.groups)
+        assert isinstance(batch.texts, Grouped)
+        assert len(batch.texts.groups) <= 6
+        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.texts.groups)
+        packing = kind(reading, *rest, config=ReadingTraining(packing=True)).batches(32, 0).batch(1)
+        assert packing.load.padding < 0.1
+        assert (packing.load.tokens, packing.load.squares) == (batch.load.tokens, batch.load.squares)
+
+
+@pytest.mark.parametrize("folder", [electra_folder, roberta_folder])
+def test_other_backbones_pack_too(tmp_path: Path, folder: Callable[[Path], Path]) -> None:
+    own = reader(folder(tmp_path))
+    losses = []
+    for packing in (False, True):
+        task = FactTask(own, FACTS, ReadingTraining(packing=packing))
+        with torch.no_grad():
+            losses.append(task.loss(task.batches(8, 0).batch(0))["loss"].item())
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
+    own = reader(backbone)
+    whole = own.model.backbone.forward
+    own.model.backbone.forward = lambda input_ids, attention_mask, token_type_ids: whole(
+        input_ids, attention_mask, token_type_ids
+    )
+    assert not can_pack(own.model, own.inputs)
+    with pytest.raises(ConfigError, match="packing = true, but the backbone does not keep texts in one row apart"):
+        FactTask(own, FACTS, ReadingTraining(packing=True))
 
 
 # Losses, by plain loops over sequences that are scored one at a time
@@ -425,9 +473,10 @@ def test_the_loss_is_that_of_plain_loops(backbone: Path, head: str, windows: boo
 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
-def test_a_loss_reaches_its_head_and_the_backbone(backbone: Path, head: str) -> None:
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_loss_reaches_its_head_and_the_backbone(backbone: Path, head: str, packing: bool) -> None:
     own = reader(backbone)
-    task = tasks(own)[head]
+    task = tasks(own, packing=packing)[head]
     task.loss(task.batches(4, 0).batch(0))["loss"].backward()
     missed = {name.split(".")[1] for name, p in own.model.named_parameters() if p.grad is None}
     assert missed == set(HEADS) - {head}

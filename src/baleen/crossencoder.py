@@ -79,17 +79,24 @@ class CrossModel(nn.Module):
 
     def forward(self, head: str, batch: CrossBatch) -> Tensor:
         """The head's outputs at every place of the batch, row after row: (P, outputs), in float32."""
-        hidden = self.hidden(batch)[batch.rows, batch.places]  # (P, hidden)
-        with torch.autocast(hidden.device.type, enabled=False):
-            scores: Tensor = self.heads[head](hidden.float())
+        return self.read(head, self.hidden(batch)[batch.rows, batch.places])
+
+    def read(self, head: str, vectors: Tensor) -> Tensor:
+        """(P, hidden) -> (P, outputs), in float32"""
+        with torch.autocast(vectors.device.type, enabled=False):
+            scores: Tensor = self.heads[head](vectors.float())
         return scores
 
     def hidden(self, batch: CrossBatch) -> Tensor:
         """(B, T, hidden)"""
+        return self.encode(batch.ids, batch.types, attention_mask=batch.attention.long())
+
+    def encode(self, ids: Tensor, types: Tensor, **arguments: Tensor) -> Tensor:
+        """(B, T) both -> (B, T, hidden); `arguments` are the backbone's own."""
         # Models without a second type of token either lack the argument or the embedding.
-        types = {"token_type_ids": batch.types} if getattr(self.backbone.config, "type_vocab_size", 0) > 1 else {}
-        output = self.backbone(input_ids=batch.ids, attention_mask=batch.attention.long(), **types)
-        hidden: Tensor = output.last_hidden_state
+        if getattr(self.backbone.config, "type_vocab_size", 0) > 1:
+            arguments["token_type_ids"] = types
+        hidden: Tensor = self.backbone(input_ids=ids, **arguments).last_hidden_state
         return hidden
 
 

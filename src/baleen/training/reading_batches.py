@@ -1,7 +1,7 @@
 """What a head of the cross-encoder is trained on, a batch at a time: sequences, and what should be read at their places.
 
-Sequences go through the model in groups of like length, so that little of the work is padding; what the head says at
-their places is put back in order before it is compared with what it should say.
+Sequences are laid out so that little of the work is padding (see reading_layouts.py); what the head says at their places
+comes back in order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -17,9 +16,9 @@ import torch
 from torch import Tensor
 
 from baleen.crossencoder import CrossModel
-from baleen.crossinputs import CrossBatch, CrossInput, CrossInputs
+from baleen.crossinputs import CrossInput
 from baleen.errors import ConfigError
-from baleen.training.grouping import grouped
+from baleen.training.reading_layouts import Grouped, Packed
 from baleen.training.throughput import Load
 
 
@@ -28,12 +27,14 @@ class ReadingTraining:
     """What heads learn from; the defaults are the paper's.
 
     `negatives` passages are drawn beside the positive one, for stage 1 of the condenser and for the reranker.  The
-    binary half of stage 2's loss weighs `fact_weight`.  `most_padding` is the largest share of padding that goes through
-    the model.  The tokens of `remembered` texts are kept.
+    binary half of stage 2's loss weighs `fact_weight`.  `packing` puts many sequences into one row (None: on a GPU,
+    where the backbone takes it); without it, `most_padding` is the largest share of padding that goes through the model.
+    The tokens of `remembered` texts are kept.
     """
 
     negatives: int = 1
     fact_weight: float = 1.0
+    packing: bool | None = None
     most_padding: float = 0.125
     remembered: int = 1 << 20
 
@@ -49,47 +50,29 @@ class ReadingTraining:
 
 @dataclass(frozen=True, eq=False)
 class ReadingBatch:
-    """Some examples of one head: R sequences with P places between them, and what should be read there.
+    """Some examples of one head: sequences with P places between them, and what should be read there.
 
-    The places of all `groups`, end to end, hold the i-th place of the sequences in order at `order[i]` (P,) int64.
     `targets` are the head's own.
     """
 
     head: str
-    groups: tuple[CrossBatch, ...]
-    order: Tensor
+    texts: Grouped | Packed
     targets: Mapping[str, Tensor]
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(
-            self,
-            groups=tuple(group.to(device) for group in self.groups),
-            order=self.order.to(device, non_blocking=True),
-            targets={name: target.to(device, non_blocking=True) for name, target in self.targets.items()},
-        )
+        targets = {name: target.to(device, non_blocking=True) for name, target in self.targets.items()}
+        return dataclasses.replace(self, texts=self.texts.to(device), targets=targets)
 
     def scores(self, model: CrossModel) -> Tensor:
         """What the head says at every place of every sequence, in order: (P, outputs)."""
-        return torch.cat([model(self.head, group) for group in self.groups]).index_select(0, self.order)
+        return self.texts.scores(model, self.head)
 
 
-def reading_batch(
-    head: str,
-    inputs: CrossInputs,
-    rows: Sequence[CrossInput],
-    targets: Mapping[str, Tensor],
-    *,
-    examples: int,
-    most_padding: float,
-) -> ReadingBatch:
-    """A batch of these `rows`, which are those of so many `examples`."""
-    picked = grouped([len(row) for row in rows], most_padding)
-    groups = tuple(inputs.batch([rows[i] for i in group]) for group in picked)
-    edges = [0, *accumulate(len(row.places) for row in rows)]
-    laid = [np.arange(edges[i], edges[i + 1]) for group in picked for i in group]
-    order = torch.from_numpy(np.argsort(np.concatenate(laid)))
-    return ReadingBatch(head, groups, order, targets, Load.of(examples, [group.attention for group in groups]))
+def load_of(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
+    """Of `rows` that are laid out as `texts`."""
+    lengths = [len(row) for row in rows]
+    return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
 
 
 def table(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:

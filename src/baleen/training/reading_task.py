@@ -22,7 +22,8 @@ from baleen.crossencoder import CrossEncoder
 from baleen.crossinputs import CrossInput
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.loop import Outcome, Trainer
-from baleen.training.reading_batches import ReadingBatch, ReadingTraining, reading_batch
+from baleen.training.reading_batches import ReadingBatch, ReadingTraining, load_of
+from baleen.training.reading_layouts import Grouped, Packed, can_pack
 from baleen.training.sampling import WHOLE, Order, Part
 from baleen.training.settings import TrainConfig
 from baleen.types import Record
@@ -80,6 +81,7 @@ class ReadingTask(ABC, Generic[Sample, Wanted]):
         reading.outputs(self.head)  # which says so where there is no such head
         self.reading, self.records, self.config = reading, records, config or ReadingTraining()
         self.inputs = reading.inputs.remembering(self.config.remembered)
+        self._packing = _packing(reading, self.config.packing)
         for record in records:
             self.check(record)
 
@@ -98,6 +100,12 @@ class ReadingTask(ABC, Generic[Sample, Wanted]):
     def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
 
+    def lay_out(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
+        """Sequences as they go through the model."""
+        if self._packing:
+            return Packed.of(self.inputs, rows)
+        return Grouped.of(self.inputs, rows, self.config.most_padding)
+
     @property
     def about(self) -> dict[str, Any]:
         digest = hashlib.sha256()
@@ -113,6 +121,15 @@ class ReadingTask(ABC, Generic[Sample, Wanted]):
         return self.judge(batch.scores(self.reading.model), batch.targets)
 
 
+def _packing(reading: CrossEncoder, wanted: bool | None) -> bool:
+    if wanted is None and reading.device.type != "cuda":
+        return False
+    possible = wanted is not False and can_pack(reading.model, reading.inputs)
+    if wanted and not possible:
+        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
+    return possible
+
+
 class HeadBatches:
     """Batches of one task for any step, drawn by `seed`."""
 
@@ -123,14 +140,9 @@ class HeadBatches:
         task, order = self._task, self._order
         places = order.places(step, part)
         laid = [task.lay(task.records[order.row(place)], order.rng(place)) for place in places]
-        return reading_batch(
-            task.head,
-            task.inputs,
-            [row for rows, _ in laid for row in rows],
-            task.targets([wanted for _, wanted in laid]),
-            examples=len(laid),
-            most_padding=task.config.most_padding,
-        )
+        rows = [row for rows, _ in laid for row in rows]
+        texts, targets = task.lay_out(rows), task.targets([wanted for _, wanted in laid])
+        return ReadingBatch(task.head, texts, targets, load_of(len(laid), rows, texts))
 
 
 class SharedTask:
