@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from baleen.encoder import Encoder
-from baleen.scoring import focused_score
+from baleen.scoring import focus, focused_score
 from baleen.training import mining
-from baleen.training.mining import Haystack, TokenisedCorpus
+from baleen.training.mining import Haystack, TokenisedCorpus, sum_of_largest
 from baleen.types import Query
 from fakes import CORPUS, QUERIES, tiny_encoder
 
@@ -67,3 +67,14 @@ def test_a_part_of_a_corpus_keeps_its_order_and_its_tokens(encoder: Encoder) -> 
 
 def test_nothing_asked_is_nothing_found(haystack: Haystack) -> None:
     assert haystack.rank([], k=5) == []
+
+
+@pytest.mark.parametrize("keep", [1, 3, 7, 8, 20, None])
+def test_the_sum_of_the_largest_is_the_focus_of_the_reference(keep: int | None) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matches = torch.rand(5, 8, 40, generator=generator) * 2 - 1
+    matches[0, :4] = 0.25  # ties
+    mask = torch.rand(5, 8, generator=generator) < 0.8
+    mask[1], mask[2] = False, True
+    found = sum_of_largest(matches, mask, keep)
+    torch.testing.assert_close(found, focus(matches.transpose(1, 2), keep, mask.unsqueeze(1)), atol=1e-3, rtol=0)

@@ -173,3 +173,9 @@ def test_the_best_span_is_the_best_of_all_that_are_allowed(rows: list[tuple[floa
     best = max(sums.values())
     assert sums[first, last] == pytest.approx(best, rel=1e-9, abs=1e-9 * (1 + max(map(abs, map(float, starts)))))
     assert 0.0 <= probability <= 1.0
+
+
+def test_an_answer_is_of_a_title_or_of_its_sentence_never_of_both() -> None:
+    title = [place for place, (fact, _) in enumerate(WORDS) if fact == 0][0]
+    found = answer(pointing({title: 5.0}, {BRANDT: 5.0, title: 1.0}))
+    assert "|" not in found.text

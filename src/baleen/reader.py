@@ -59,20 +59,26 @@ def _answer(query: Query, words: Sequence[Word], scores: npt.NDArray[np.float32]
     kinds = _softmax(scores[0, [_SPAN, _YES, _NO]])
     if kinds[0] < kinds[1:].max():
         return Answer("yes" if kinds[1] >= kinds[2] else "no", float(kinds[1:].max()))
-    first, last, probability = best_span(scores[1:, _START], scores[1:, _END], [word.fact for word in words])
+    first, last, probability = best_span(scores[1:, _START], scores[1:, _END], _owners(query, words))
     fact = query.facts[words[first].fact]
     text = fact_text(fact)[words[first].start : words[last].end]
     return Answer(text.strip(), float(kinds[0]) * probability, fact.pid, fact.sid)
 
 
+def _owners(query: Query, words: Sequence[Word]) -> list[int]:
+    """What each word is part of, by number: the title of a fact, or its sentence."""
+    sentences = [len(fact_text(fact)) - len(fact.text) for fact in query.facts]  # where each one starts
+    return [2 * word.fact + (word.start >= sentences[word.fact]) for word in words]
+
+
 def best_span(
-    starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32], facts: Sequence[int]
+    starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32], owners: Sequence[int]
 ) -> tuple[int, int, float]:
-    """The likeliest (first, last) within one fact and `LONGEST_ANSWER` words, with its probability among all pairs."""
+    """The likeliest (first, last) of one owner's within `LONGEST_ANSWER` words, with its probability among all pairs."""
     count = len(starts)
     pairs = _log_softmax(starts)[:, None] + _log_softmax(ends)[None, :]  # (words, words)
     distance = np.arange(count)[None, :] - np.arange(count)[:, None]
-    owner = np.asarray(facts)
+    owner = np.asarray(owners)
     allowed = (distance >= 0) & (distance < LONGEST_ANSWER) & (owner[:, None] == owner[None, :])
     first, last = np.unravel_index(int(np.where(allowed, pairs, -np.inf).argmax()), pairs.shape)
     return int(first), int(last), float(np.exp(pairs[first, last]))
