@@ -1,0 +1,102 @@
+"""Where a run keeps what its stages made: each in a folder of its own, which counts once `done.json` stands in it.
+
+runs/small/
+    plan.json               the settings, resolved
+    retriever-1/            a stage: its outputs, and done.json, written last and by rename
+    ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from baleen import bytelines
+from baleen.errors import ConfigError, TrainingError
+from baleen.types import Record
+
+Kind = TypeVar("Kind", bound=Record)
+Report = Mapping[str, Any]
+
+
+DONE = "done.json"
+
+
+class RunFolder:
+    """The stages of a run, in order; one that is done is skipped."""
+
+    def __init__(self, root: Path, stages: Sequence[str]) -> None:
+        self.root, self.stages = root, tuple(stages)
+
+    def folder(self, stage: str) -> Path:
+        return self.root / stage
+
+    def report(self, stage: str) -> dict[str, Any] | None:
+        """What a stage said when it was done; None while it is not."""
+        file = self.folder(stage) / DONE
+        return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+    def do(self, stage: str, work: Callable[..., Report], *arguments: Any) -> dict[str, Any]:
+        """Run `work(folder, *arguments)` unless the stage is done; its report, with the seconds that it took.
+
+        A stage that was broken off finds its folder as it left it.
+        """
+        assert stage in self.stages, f"{stage} is not among the stages"
+        known = self.report(stage)
+        if known is not None:
+            return known
+        folder, start = self.folder(stage), time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        report = {**work(folder, *arguments), "seconds": round(time.monotonic() - start, 2)}
+        write_json(folder / DONE, report)
+        return report
+
+    def begin(self, plan: Mapping[str, Any], first: str | None = None) -> None:
+        """Take up the run of a plan; another plan's folder is refused.
+
+        With `first`, that stage and those after it start anew, under this plan, on what the stages before it made.
+        """
+        if first is not None and first not in self.stages:
+            raise ConfigError(f"there is no stage '{first}'; the stages are {', '.join(self.stages)}")
+        told = json.loads(json.dumps(plan))
+        if first is None:
+            self._refuse_another(told)
+        else:
+            self._forget(self.stages[self.stages.index(first) :])
+        self.root.mkdir(parents=True, exist_ok=True)
+        write_json(self.root / "plan.json", told)
+
+    def _refuse_another(self, plan: Mapping[str, Any]) -> None:
+        file = self.root / "plan.json"
+        before = json.loads(file.read_text("utf-8")) if file.exists() else plan
+        changed = sorted(key for key in {*before, *plan} if before.get(key) != plan.get(key))
+        if changed:
+            raise TrainingError(
+                f"{self.root}: holds a run of other settings ({', '.join(changed)} differ): choose another folder, "
+                "or name the stage to start from"
+            )
+
+    def _forget(self, stages: Sequence[str]) -> None:
+        """Before anything is removed no stage counts as done: a removal that is broken off leaves no half of one."""
+        for stage in stages:
+            (self.folder(stage) / DONE).unlink(missing_ok=True)
+        for stage in stages:
+            shutil.rmtree(self.folder(stage), ignore_errors=True)
+
+
+def write_json(file: Path, value: Mapping[str, Any]) -> None:
+    """By rename: it is there whole or not at all."""
+    aside = file.with_name(f"{file.name}.new")
+    aside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(aside, file)
+
+
+def read_records(file: Path, kind: type[Kind]) -> Iterator[Kind]:
+    """What `write_jsonl` wrote, a record at a time."""
+    for line in bytelines.read(file):
+        yield kind.from_json(json.loads(line))

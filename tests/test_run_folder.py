@@ -1,0 +1,126 @@
+"""A stage counts once its done.json stands; nothing that is broken off is ever taken for done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baleen.errors import ConfigError, TrainingError
+from baleen.training.inspection import write_jsonl
+from baleen.training.run_folder import DONE, RunFolder, read_records, write_json
+from baleen.types import Fact, Query
+
+STAGES = ("first", "second", "third")
+PLAN = {"hops": 2, "steps": (5, 6)}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return begun(tmp_path / "run")
+
+
+def begun(root: Path, plan: Mapping[str, Any] = PLAN, first: str | None = None) -> RunFolder:
+    run = RunFolder(root, STAGES)
+    run.begin(plan, first)
+    return run
+
+
+def work(folder: Path, said: str = "well") -> dict[str, Any]:
+    (folder / "output").write_text(said)
+    return {"said": said}
+
+
+def done(run: RunFolder) -> list[str]:
+    return [stage for stage in STAGES if run.report(stage) is not None]
+
+
+def test_a_stage_is_done_once(run: RunFolder) -> None:
+    report = run.do("first", work)
+    assert report["said"] == "well"
+    assert report["seconds"] >= 0
+    assert run.do("first", work, "otherwise") == report == run.report("first")
+    assert (run.folder("first") / "output").read_text() == "well"
+
+
+def test_a_stage_that_fails_is_not_done_and_finds_its_folder_again(run: RunFolder) -> None:
+    def fail(folder: Path) -> dict[str, Any]:
+        work(folder, "half")
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        run.do("first", fail)
+    assert run.report("first") is None
+    assert run.do("first", lambda folder: {"found": (folder / "output").read_text()})["found"] == "half"
+
+
+def test_done_is_there_whole_or_not_at_all(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run.do("first", work)
+    assert run.report("first") is None
+    run.do("first", work)
+    assert [path.name for path in sorted(run.folder("first").iterdir())] == [DONE, "output"]
+
+
+def test_a_stage_that_does_not_exist(run: RunFolder) -> None:
+    with pytest.raises(ConfigError, match="no stage 'fourth'; the stages are first, second, third"):
+        run.begin(PLAN, "fourth")
+    with pytest.raises(AssertionError):
+        run.do("fourth", work)
+
+
+def test_the_same_plan_takes_the_run_up(run: RunFolder) -> None:
+    run.do("first", work)
+    assert done(begun(run.root)) == ["first"]
+    assert json.loads((run.root / "plan.json").read_text()) == {"hops": 2, "steps": [5, 6]}
+
+
+def test_another_plan_is_refused_by_name_and_changes_nothing(run: RunFolder) -> None:
+    with pytest.raises(TrainingError, match="run: holds a run of other settings .hops, seed differ."):
+        begun(run.root, {**PLAN, "hops": 3, "seed": 1})
+    assert json.loads((run.root / "plan.json").read_text())["hops"] == 2
+
+
+def test_starting_at_a_stage_forgets_it_and_those_after(run: RunFolder) -> None:
+    for stage in STAGES:
+        run.do(stage, work)
+    again = begun(run.root, {**PLAN, "hops": 3}, "second")
+    assert done(again) == ["first"]
+    assert not again.folder("third").exists()
+    assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
+
+
+def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stage in STAGES:
+        run.do(stage, work)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        begun(run.root, PLAN, "second")
+    assert done(RunFolder(run.root, STAGES)) == ["first"]
+
+
+def test_json_is_written_for_people(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"where": "Grüner Fjord"})
+    assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "where": "Grüner Fjord"\n}\n'
+
+
+@pytest.mark.parametrize("name", ["queries.jsonl", "queries.jsonl.gz"])
+def test_records_come_back_as_they_were(tmp_path: Path, name: str) -> None:
+    queries = [Query("one"), Query("two", (Fact("p1", 0, "Title", "Text.", 0.5, 1),))]
+    write_jsonl(queries, tmp_path / name)
+    assert list(read_records(tmp_path / name, Query)) == queries

@@ -1,0 +1,121 @@
+"""Collections side by side: whatever they call their passages and questions, none is taken for another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baleen import corpus
+from baleen.errors import ConfigError, CorpusError, DatasetError
+from baleen.training.world import CollectionPlan, Source, load_world
+from baleen.types import Passage
+from fakes import CORPUS
+
+HARBOUR = [
+    Passage.from_sentences("p0", "Brigg", ["Brigg is a ship.", "It sank off Holm."]),
+    Passage.from_sentences("p1", "Holm", ["Holm is an island."]),
+]
+
+
+def write(file: Path, *questions: dict[str, Any]) -> None:
+    file.write_text("".join(json.dumps(question) + "\n" for question in questions), "utf-8")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two collections that use the same ids for other things."""
+    corpus.write(CORPUS, tmp_path / "town.jsonl")
+    corpus.write(HARBOUR, tmp_path / "harbour.jsonl")
+    write(tmp_path / "town_train.jsonl", {"id": 1, "text": "Who teaches in Vardal?", "gold": ["p1", "p0"]})
+    write(
+        tmp_path / "harbour_train.jsonl",
+        {
+            "id": 1,
+            "text": "Off what did Brigg sink?",
+            "gold": ["p0", "Holm"],
+            "facts": [["p0", 1]],
+            "order": ["p0", "p1"],
+        },
+    )
+    return tmp_path
+
+
+def own(*files: str) -> tuple[Source, ...]:
+    return tuple(Source("own", f"{file}.jsonl") for file in files)
+
+
+TOWN = CollectionPlan("town", ("town.jsonl",), own("town_train"))
+SEA = CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train"), own("harbour_train"))
+
+
+def test_ids_that_collide_are_told_apart(root: Path) -> None:
+    world = load_world([TOWN, SEA], root)
+    assert world.passage("town/p0").title == "Lena Orlova"
+    assert world.passage("sea/p0").title == "Brigg"
+    assert world.pids["sea"] == ["sea/p0", "sea/p1"]
+    assert len(world.passages) == len(CORPUS) + len(HARBOUR)
+    assert [(q.example.qid, q.collection) for q in world.train] == [("town/own/1", "town"), ("sea/own/1", "sea")]
+
+
+def test_gold_facts_and_order_name_passages_of_their_collection(root: Path) -> None:
+    (question,) = load_world([TOWN, SEA], root).dev
+    assert question.example.gold == ("sea/p0", "sea/p1")
+    assert question.example.facts == (("sea/p0", 1),)
+    assert question.example.order == ("sea/p0", "sea/p1")
+    assert question.dataset == "own"
+
+
+def test_passages_with_a_slash_in_their_ids(root: Path) -> None:
+    corpus.write([Passage.from_sentences("a/b", "Slash", ["It has one."])], root / "slash.jsonl")
+    write(root / "slash_train.jsonl", {"id": "x/y", "text": "Which?", "gold": ["a/b"]})
+    world = load_world([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
+    assert world.train[0].example.gold == ("c/a/b",)
+    assert world.passage("c/a/b").title == "Slash"
+
+
+def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(
+        root / "more.jsonl",
+        {"id": 2, "text": "Where?", "gold": ["Atlantis"]},
+        {"id": 3, "text": "Who?", "gold": ["p1"]},
+    )
+    plan = CollectionPlan("sea", ("harbour.jsonl",), own("more"))
+    with pytest.raises(DatasetError, match="'Atlantis' .of 2."):
+        load_world([plan], root)
+    assert [question.example.qid for question in load_world([plan], root, "drop").train] == ["sea/own/3"]
+    assert "more.jsonl: 1 questions were left out" in caplog.text
+
+
+def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
+    write(root / "lost.jsonl", {"id": 2, "text": "Where?", "gold": ["Atlantis"]})
+    with pytest.raises(DatasetError, match="nothing to train on"):
+        load_world([CollectionPlan("sea", ("harbour.jsonl",), own("lost"))], root, "drop")
+    with pytest.raises(DatasetError, match="nothing to train on"):
+        load_world([CollectionPlan("sea", ("harbour.jsonl",))], root)
+
+
+def test_a_question_stands_in_one_file_only(root: Path) -> None:
+    write(root / "again.jsonl", {"id": 1, "text": "Again?", "gold": ["p1"]})
+    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own stands in another file too"):
+        load_world([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
+
+
+def test_a_corpus_that_is_not_there(root: Path) -> None:
+    with pytest.raises(CorpusError, match="nowhere.jsonl: no such file"):
+        load_world([CollectionPlan("sea", ("nowhere.jsonl",), own("harbour_train"))], root)
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_names_that_would_mislead(name: str) -> None:
+    with pytest.raises(ConfigError, match="should name a collection"):
+        CollectionPlan(name, ("town.jsonl",))
+
+
+def test_two_collections_of_one_name(root: Path) -> None:
+    with pytest.raises(ConfigError, match="named town, town; expected a name for each"):
+        load_world([TOWN, TOWN], root)
