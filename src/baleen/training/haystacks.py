@@ -1,0 +1,59 @@
+"""The corpora of a world, tokenised once and encoded by one retriever after another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Self
+
+from baleen.encoder import Encoder
+from baleen.tokenization import InputMaker
+from baleen.training.mining import Haystack, TokenisedCorpus
+from baleen.training.world import World
+from baleen.types import Query, Ranking
+
+
+class Haystacks:
+    """One haystack for each collection, encoded when it is first asked; a query is ranked in that of its own."""
+
+    def __init__(self, encoder: Encoder, corpora: Mapping[str, TokenisedCorpus]) -> None:
+        self._encoder, self._corpora = encoder, corpora
+        self._stacks: dict[str, Haystack] = {}
+
+    def rank(
+        self,
+        queries: Sequence[Query],
+        collections: Sequence[str],
+        k: int,
+        exclude: Sequence[Collection[str]] = (),
+    ) -> list[Ranking]:
+        """The k best passages of each query in its collection."""
+        found: dict[int, Ranking] = {}
+        for name in dict.fromkeys(collections):
+            places = [place for place, own in enumerate(collections) if own == name]
+            without = [exclude[place] for place in places] if exclude else ()
+            rankings = self._stack(name).rank([queries[place] for place in places], k, without)
+            found.update(zip(places, rankings, strict=True))
+        return [found[place] for place in range(len(queries))]
+
+    def _stack(self, name: str) -> Haystack:
+        if name not in self._stacks:
+            self._stacks[name] = Haystack(self._encoder, self._corpora[name])
+        return self._stacks[name]
+
+
+class Corpora(dict[str, TokenisedCorpus]):
+    """The tokens of every collection of a world."""
+
+    @classmethod
+    def of(cls, inputs: InputMaker, world: World) -> Self:
+        return cls(
+            {
+                name: TokenisedCorpus.of(inputs, (world.passages[pid] for pid in pids))
+                for name, pids in world.pids.items()
+            }
+        )
+
+    def only(self, pids: Iterable[str]) -> Corpora:
+        """Those passages alone."""
+        wanted = set(pids)
+        return Corpora({name: corpus.only(wanted) for name, corpus in self.items()})
