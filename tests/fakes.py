@@ -67,11 +67,11 @@ def vocabulary(
     return list(dict.fromkeys([*special.values(), *markers, *string.punctuation, *letters, *pieces, *words[::2]]))
 
 
-def bert_folder(folder: Path, seed: int = 0, **settings: Any) -> Path:
-    """A random BERT with its tokenizer, saved as the Hugging Face hub lays models out."""
+def bert_folder(folder: Path, seed: int = 0, words: list[str] | None = None, **settings: Any) -> Path:
+    """A random BERT with its tokenizer, of our own vocabulary or of `words`, saved as the Hugging Face hub does."""
     from transformers import BertConfig, BertModel
 
-    words = vocabulary()
+    words = words or vocabulary()
     config = BertConfig(vocab_size=len(words), **{"max_position_embeddings": 512, **_SIZES, **settings})
     return _save(folder, BertModel, config, words, BERT_TOKENS, seed)
 

@@ -39,9 +39,9 @@ def first_round_depths(hops: int) -> tuple[Depth, ...]:
     return (20, *[None] * (hops - 1))
 
 
-def final_round_depths(hops: int) -> tuple[Depth, ...]:
+def final_round_depths(hops: int, depth: int = 10) -> tuple[Depth, ...]:
     """How deep positives lie for the final retriever: 10, 10, ..., all."""
-    return (*[10] * (hops - 1), None)
+    return (*[depth] * (hops - 1), None)
 
 
 @dataclass(frozen=True, slots=True)

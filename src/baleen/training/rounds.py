@@ -1,0 +1,298 @@
+"""Algorithm 1 with its models: train, search the corpus, split, expand, hop by hop; then one retriever over all hops.
+
+    start               the backbone with its principal-component projection, or a retriever to go on from
+    retriever-t         R_t: trained from the start on what hop t is to find
+    hop-t               every query ranked by R_t: positives, negatives, and the queries of the next hop
+    retriever           trained from the start on all hops
+
+With `order` "heuristic" or "oracle" the hops are settled beforehand, and the start's own ranking gives the negatives.
+Stages whose hop no question gets to are done at once, and leave no model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from baleen.checkpoint import OURS, read_json, resolve
+from baleen.config import to_mapping
+from baleen.encoder import Encoder, EncoderConfig
+from baleen.errors import ConfigError, DatasetError
+from baleen.markup import passage_text
+from baleen.training.haystacks import Corpora, Haystacks
+from baleen.training.inspection import inspect, summarise, write_jsonl
+from baleen.training.loop import TrainConfig
+from baleen.training.oracle import Reach, oracle_hops
+from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
+from baleen.training.retriever_task import RetrieverTraining, train_retriever
+from baleen.training.run_folder import RunFolder, read_records
+from baleen.training.supervision import (
+    State,
+    Step,
+    Supervised,
+    final_round_depths,
+    first_hop,
+    gather,
+    latent_hop,
+    ordered_hop,
+    start,
+    unfinished,
+    weak_targets,
+)
+from baleen.training.world import Question, World
+from baleen.types import Ranking
+
+log = logging.getLogger(__name__)
+
+Order = Literal["latent", "heuristic", "oracle"]
+SAMPLE = 1000  # passages that a starting projection is fitted on
+RANKED_AT_ONCE = 16384  # queries whose whole rankings are held
+_DTYPES = {"auto": None, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class RetrieverPlan:
+    """How retrievers are trained.
+
+    `backbone` is an encoder of Hugging Face, or a retriever of ours.  `steps` are those of R_1, R_2, ..., the last of
+    which goes on where there are more hops; `final_steps` those of the final retriever.
+
+    Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
+    Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
+    ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
+    one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
+    final retriever is measured.
+    """
+
+    backbone: str
+    order: Order = "latent"
+    steps: tuple[int, ...] = (10_000, 5_000)
+    final_steps: int = 10_000
+    first_depth: int = 20
+    positive_depth: int = 10
+    negative_depth: int = 1000
+    negatives_kept: int = 100
+    per_hop: bool = True
+    depths: tuple[int, ...] = (25, 25, 25, 25)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    training: TrainConfig = field(default_factory=TrainConfig)
+    learning: RetrieverTraining = field(default_factory=RetrieverTraining)
+
+    def __post_init__(self) -> None:
+        for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")
+        for name in ("steps", "depths"):
+            if min(getattr(self, name), default=0) < 1:
+                raise ConfigError(f"{name} = {list(getattr(self, name))}, which should be numbers of at least 1")
+
+
+class Rounds:
+    """The retriever's stages of a run."""
+
+    def __init__(self, plan: RetrieverPlan, hops: int, world: World, run: RunFolder, device: str | None = None) -> None:
+        self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
+        self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
+        self._kept: tuple[str, Haystacks] | None = None
+
+    @staticmethod
+    def stages(plan: RetrieverPlan, hops: int) -> list[str]:
+        """In the order in which they are done."""
+        turns = range(1, hops + 1)
+        pairs = [[f"retriever-{turn}"] * _trains(plan, turn) + [f"hop-{turn}"] for turn in turns]
+        return ["start", *(stage for pair in pairs for stage in pair), "retriever"]
+
+    def train(self) -> None:
+        """Every stage that is not done yet."""
+        self.run.do("start", self._start)
+        for turn in range(1, self.hops + 1):
+            if _trains(self.plan, turn):
+                self.run.do(f"retriever-{turn}", self._train_for, turn)
+            self.run.do(f"hop-{turn}", self._hop, turn)
+        self.run.do("retriever", self._final)
+
+    # Stages
+
+    def _start(self, folder: Path) -> Mapping[str, Any]:
+        source, device, dtype = resolve(self.plan.backbone), self.device, self._dtype
+        if read_json(source / "config.json").get("format") in OURS:
+            encoder = Encoder.load(source, device, dtype, trainable=True)
+            encoder = encoder.with_settings(**to_mapping(self.plan.encoder))
+        else:
+            sample = list(self.world.passages.values())[:: max(1, len(self.world.passages) // SAMPLE)]
+            texts = [passage_text(passage.title, passage.text) for passage in sample]
+            encoder = Encoder.from_backbone(source, texts, self.plan.encoder, device=device, dtype=dtype)
+        encoder.save(folder / "checkpoint")
+        return {"backbone": self.plan.backbone}
+
+    def _train_for(self, folder: Path, turn: int) -> Mapping[str, Any]:
+        """R_t: the first from the start's ranking, later ones from the negatives of the hop before."""
+        records = self._first_targets(folder) if turn == 1 else self._weak_targets(turn)
+        if not records:
+            return {"records": 0}
+        return self._train(records, self.plan.steps[min(turn, len(self.plan.steps)) - 1], folder)
+
+    def _hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
+        """Every query ranked: what it found, or was to find, becomes positives and the query of the next hop."""
+        steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
+        write_jsonl(steps, folder / "steps.jsonl.gz")
+        inspected = [inspect(step, self.world.passage) for step in steps]
+        write_jsonl(inspected, folder / "inspected.jsonl")
+        return summarise(inspected).to_json()
+
+    def _final(self, folder: Path) -> Mapping[str, Any]:
+        """One retriever over all hops, measured with a perfect condenser over the whole corpora."""
+        records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
+        report = self._train(records, self.plan.final_steps, folder)
+        haystacks = self.haystacks("retriever")
+        for dataset, questions in self._dev().items():
+            report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
+        return report
+
+    # What they train on
+
+    @cached_property
+    def _orders(self) -> dict[str, HopOrder]:
+        """The settled orders, by qid; where a dataset gives none there is no oracle."""
+        examples = [question.example for question in self.world.train if question.example.gold]
+        if self.plan.order == "heuristic":
+            return {example.qid: heuristic_order(example, self.world.passage) for example in examples}
+        return {example.qid: oracle_order(example) for example in examples if example.order}
+
+    def _states(self, turn: int) -> list[State]:
+        """The questions that get to a hop; those without gold passages never start."""
+        if turn > 1:
+            return unfinished(self._steps(turn - 1))
+        states = [start(question.example) for question in self.world.train]
+        kept = [state for state in states if not state.done and (self._is_latent or state.example.qid in self._orders)]
+        if len(kept) < len(states):
+            log.warning(
+                "%s of %s questions have no gold passages, or none in order", len(states) - len(kept), len(states)
+            )
+        if not kept:
+            raise DatasetError(f"no question can be trained on with order = '{self.plan.order}': none has its gold so")
+        return kept
+
+    def _first_targets(self, folder: Path) -> list[Supervised]:
+        """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
+        file, plan = folder / "records.jsonl.gz", self.plan
+        if not file.exists():
+            depths: dict[str, Any] = {"depth": plan.first_depth, "negative_depth": plan.negative_depth}
+            ranked = self._ranked("start", self._states(1))
+            write_jsonl((self._thinned(first_hop(state.example, own, **depths)) for state, own in ranked), file)
+        return list(read_records(file, Supervised))
+
+    def _weak_targets(self, turn: int) -> list[Supervised]:
+        steps = self._steps(turn - 1)
+        return [weak_targets(step.state, step.supervised.negatives) for step in steps if not step.state.done]
+
+    def _step(self, state: State, ranking: Ranking) -> Step:
+        step = self._latent_step(state, ranking) if self._is_latent else self._settled_step(state, ranking)
+        return replace(step, supervised=self._thinned(step.supervised))
+
+    def _latent_step(self, state: State, ranking: Ranking) -> Step:
+        depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
+        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=self.plan.negative_depth)
+
+    def _settled_step(self, state: State, ranking: Ranking) -> Step:
+        """The passages that the order has for this hop; the last hop takes all that are left."""
+        order, depth = self._orders[state.example.qid], self.plan.negative_depth
+        positives = order[state.hop - 1] if state.hop < min(self.hops, len(order)) else state.remaining
+        return ordered_hop(state, ranking, self.world.passage, positives=positives, negative_depth=depth)
+
+    def _thinned(self, record: Supervised) -> Supervised:
+        """With as many negatives as are kept: a whole ranking of every query would fill the memory."""
+        found, count = record.negatives, min(self.plan.negatives_kept, len(record.negatives))
+        return replace(record, negatives=tuple(found[place * len(found) // count] for place in range(count)))
+
+    # Their parts
+
+    @property
+    def _is_latent(self) -> bool:
+        return self.plan.order == "latent"
+
+    @property
+    def _dtype(self) -> torch.dtype | None:
+        return _DTYPES[self.plan.training.precision]
+
+    def _ranker(self, turn: int) -> str:
+        if not self._is_latent:
+            return "start"
+        return f"retriever-{turn if self.plan.per_hop else 1}"
+
+    def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
+        self._release()
+        encoder = self._load("start", trainable=True)
+        usable = [record for record in records if record.positives and record.negatives]
+        training = replace(self.plan.training, steps=steps)
+        outcome = train_retriever(
+            encoder, usable, self.world.passage, folder / "training", training, self.plan.learning, resume=True
+        )
+        encoder.save(folder / "checkpoint")
+        return {
+            "records": len(usable),
+            "steps": outcome.step,
+            "loss": outcome.loss,
+            "training_seconds": round(outcome.seconds, 2),
+        }
+
+    def _load(self, stage: str, trainable: bool = False) -> Encoder:
+        return Encoder.load(self.run.folder(stage) / "checkpoint", self.device, self._dtype, trainable=trainable)
+
+    @cached_property
+    def _corpora(self) -> Corpora:
+        return Corpora.of(self._load("start").inputs, self.world)
+
+    def haystacks(self, stage: str) -> Haystacks:
+        """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
+        if self._kept is None or self._kept[0] != stage:
+            self._release()
+            self._kept = stage, Haystacks(self._load(stage), self._corpora)
+        return self._kept[1]
+
+    def _release(self) -> None:
+        self._kept = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _ranked(self, stage: str, states: Sequence[State]) -> Iterator[tuple[State, Ranking]]:
+        """Every state with the ranking of its query; a part of them at a time is held."""
+        if not states:
+            return
+        haystacks = self.haystacks(stage)
+        for first in range(0, len(states), RANKED_AT_ONCE):
+            part = states[first : first + RANKED_AT_ONCE]
+            collections = [self._collection[state.example.qid] for state in part]
+            rankings = haystacks.rank([state.query for state in part], collections, self.plan.negative_depth)
+            yield from zip(part, rankings, strict=True)
+
+    def _steps(self, turn: int) -> Iterator[Step]:
+        return read_records(self.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step)
+
+    def _dev(self) -> dict[str, list[Question]]:
+        """Questions to measure on, by dataset."""
+        found: dict[str, list[Question]] = {}
+        for question in self.world.dev:
+            if question.example.gold:
+                found.setdefault(question.dataset, []).append(question)
+        return found
+
+    def _reach(self, haystacks: Haystacks, questions: Sequence[Question]) -> list[Reach]:
+        collections = [question.collection for question in questions]
+        return oracle_hops(
+            [question.example for question in questions],
+            lambda queries, depth, seen: haystacks.rank(queries, collections, depth, seen),
+            self.world.passage,
+            self.plan.depths,
+        )
+
+
+def _trains(plan: RetrieverPlan, turn: int) -> bool:
+    """Whether there is a retriever of this hop's own."""
+    return plan.order == "latent" and (plan.per_hop or turn == 1)

@@ -1,0 +1,117 @@
+"""Rounds over a toy world: plans that learn it, plans that only run through, and runs that are killed on the way.
+
+python rounds_fakes.py WORLD BACKBONE RUNS SEED
+    takes a run to its end in RUNS/whole, and another in RUNS/killed, whose process is killed at five random moments;
+    prints the stages that were at work when the kills came
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from baleen.config import to_mapping
+from baleen.tokenization import EncoderConfig
+from baleen.training.loop import TrainConfig
+from baleen.training.retriever_task import RetrieverTraining
+from baleen.training.rounds import RetrieverPlan, Rounds
+from baleen.training.run_folder import DONE, RunFolder
+from baleen.training.world import CollectionPlan, Source, World, load_world
+
+KILLS = 5
+
+
+def learning_plan(backbone: Path, seed: int = 0, **changes: Any) -> RetrieverPlan:
+    """Enough to learn a world of some hundred people; depths are to its size what the paper's are to Wikipedia's."""
+    plan = RetrieverPlan(
+        str(backbone),
+        steps=(40, 60),
+        final_steps=80,
+        first_depth=1,
+        positive_depth=1,
+        negative_depth=50,
+        depths=(3, 3, 3, 3),
+        encoder=EncoderConfig(
+            dim=32,
+            query_length=24,
+            facts_length=64,
+            passage_length=64,
+            mask_padding=False,
+            query_focus=3,
+            facts_focus=2,
+        ),
+        training=TrainConfig(batch_size=24, lr=5e-3, seed=seed, precision="float32"),
+        learning=RetrieverTraining(negatives=1, in_batch=True, temperature=0.1, most_padding=0.5),
+    )
+    return replace(plan, **changes)
+
+
+def passing_plan(backbone: Path, **changes: Any) -> RetrieverPlan:
+    """The same with a few steps, saved often."""
+    training = TrainConfig(batch_size=4, lr=5e-3, precision="float32", save_every=2)
+    return learning_plan(backbone, **{"steps": (4,), "final_steps": 6, "training": training, **changes})
+
+
+def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> World:
+    """The world that `toy_world.make_world` wrote to `folder`."""
+    sources = (Source("own", f"{train}.jsonl"),), (Source("own", "dev.jsonl"),)
+    return load_world([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
+
+
+def taken_up(plan: RetrieverPlan, hops: int, world: World, folder: Path, first: str | None = None) -> Rounds:
+    """A run in `folder`, old or new, that has done nothing yet this time."""
+    run = RunFolder(folder, Rounds.stages(plan, hops))
+    run.begin(to_mapping(plan), first)
+    return Rounds(plan, hops, world, run, "cpu")
+
+
+def in_a_child(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> int:
+    """The pid of a process that takes a run to its end.  Forked before this one has computed anything, it is sound."""
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            torch.set_num_threads(1)
+            taken_up(plan, hops, world, folder).train()
+            status = 0
+        finally:
+            os._exit(status)
+    return pid
+
+
+def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: World, folder: Path) -> str:
+    """Kill a run after so many seconds; the stage that was at work."""
+    pid = in_a_child(plan, hops, world, folder)
+    time.sleep(moment)
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    stages = Rounds.stages(plan, hops)
+    done = [stage for stage in stages if (folder / stage / DONE).exists()]
+    return stages[len(done)] if os.WIFSIGNALED(status) else "none"
+
+
+def finished(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> float:
+    """Take a run to its end; the seconds that it took."""
+    began = time.monotonic()
+    _, status = os.waitpid(in_a_child(plan, hops, world, folder), 0)
+    assert status == 0, f"{folder} did not get to its end"
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    data, model, runs = map(Path, sys.argv[1:4])
+    known, rng = toy_collection(data), random.Random(int(sys.argv[4]))
+    AutoTokenizer.from_pretrained(model), AutoModel.from_config(AutoConfig.from_pretrained(model))  # once for all
+    job: tuple[Any, ...] = (passing_plan(model, steps=(16,), final_steps=24), 2, known)
+    seconds = finished(*job, runs / "whole")
+    print(*(killed_at(seconds * rng.uniform(0.05, 0.3), *job, runs / "killed") for _ in range(KILLS)))
+    finished(*job, runs / "killed")

@@ -1,0 +1,156 @@
+"""A made-up world whose questions need two to four hops, small enough to train retrievers for it on a CPU in seconds.
+
+Each passage is about one person, whom other passages mention too: a name alone does not lead to its passage, and a
+question names only the first person of its chain.
+
+    Balio       Balio lives in Karsk.  Balio taught Denure.  Balio hired Tavimo.  Balio sails.
+    Denure      Denure hired Suvela.  Denure bakes.  Denure rescued Balio.  Denure met Kolure.
+
+    Balio taught someone who does what?     gold: Balio's second sentence, Denure's second
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from baleen import corpus
+from baleen.types import Passage
+from fakes import BERT_TOKENS, bert_folder
+
+RELATIONS = ("taught", "hired", "rescued", "painted", "praised", "married")
+TRADES = ("bakes", "sails", "weaves", "digs", "judges", "farms", "sings", "rides")
+PLACES = ("Karsk", "Ulmen", "Tovar", "Hesk", "Dorun", "Pelm")
+QUESTION_WORDS = ("someone", "who", "does", "what")
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whom a passage is about, with two others to whom relations lead."""
+
+    pid: str
+    name: str
+    trade: str
+    relations: dict[str, str]
+    sentences: tuple[str, ...]
+
+    def fact(self, words: str) -> tuple[str, int]:
+        """The sentence that says so."""
+        return self.pid, next(sid for sid, sentence in enumerate(self.sentences) if words in sentence)
+
+
+@dataclass(frozen=True)
+class ToyWorld:
+    """What was written to `folder`: corpus.jsonl, train.jsonl, dev.jsonl, and ordered.jsonl, which gives orders away.
+
+    `order` is the true order of hops of every question by its id.
+    """
+
+    folder: Path
+    passages: list[Passage]
+    order: dict[str, tuple[str, ...]]
+
+    def backbone(self, folder: Path, seed: int = 0) -> Path:
+        """A random BERT of two layers, with a token for every word of this world.
+
+        Its places are told apart less than its words, so that it matches words to begin with, as a pretrained one does.
+        """
+        sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2, "max_position_embeddings": 128}
+        still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        bert_folder(folder, seed, self._vocabulary(), **sizes, **still)
+        weights = load_file(folder / "model.safetensors")
+        for name in ("position", "token_type"):
+            weights[f"embeddings.{name}_embeddings.weight"] *= 0.2
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        return folder
+
+    def _vocabulary(self) -> list[str]:
+        texts = (f"{passage.title} {passage.text}".lower() for passage in self.passages)
+        words = {word for text in texts for word in re.findall(r"[a-z]+", text)}.union(RELATIONS, QUESTION_WORDS)
+        return [*BERT_TOKENS.values(), "[unused0]", "[unused1]", *string.punctuation, *sorted(words)]
+
+
+def make_world(folder: Path, *, people: int = 240, train: int = 360, dev: int = 60, seed: int = 0) -> ToyWorld:
+    """The world of a seed, and its files."""
+    rng = random.Random(seed)
+    known = _people(rng, people)
+    passages = [Passage.from_sentences(each.pid, each.name, each.sentences) for each in known.values()]
+    questions, order = _questions(rng, known, train + dev)
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus.write(passages, folder / "corpus.jsonl")
+    _write(folder / "train.jsonl", questions[:train])
+    _write(folder / "dev.jsonl", questions[train:])
+    _write(folder / "ordered.jsonl", ({**each, "order": order[each["id"]]} for each in questions[:train]))
+    return ToyWorld(folder, passages, order)
+
+
+def _people(rng: random.Random, count: int) -> dict[str, Person]:
+    names: list[str] = []
+    while len(names) < count:
+        syllables = [rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(3)]
+        name = "".join(syllables).capitalize()
+        names += [name] if name not in names else []
+    return {name: _person(rng, f"p{number}", name, names) for number, name in enumerate(names)}
+
+
+def _person(rng: random.Random, pid: str, name: str, names: Sequence[str]) -> Person:
+    """Two relations, a trade, and perhaps an aside that leads nowhere."""
+    *related, other = rng.sample([other for other in names if other != name], 3)
+    relations = dict(zip(rng.sample(RELATIONS, 2), related, strict=True))
+    trade = rng.choice(TRADES)
+    asides = [(), (f"{name} met {other}.",), (f"{name} lives in {rng.choice(PLACES)}.",)]
+    sentences = [f"{name} {relation} {whom}." for relation, whom in relations.items()]
+    sentences += [f"{name} {trade}.", *rng.choice(asides)]
+    rng.shuffle(sentences)
+    return Person(pid, name, trade, relations, tuple(sentences))
+
+
+def _questions(
+    rng: random.Random, people: dict[str, Person], count: int
+) -> tuple[list[dict[str, Any]], dict[str, tuple[str, ...]]]:
+    """Questions and claims in turn, of two, three and four hops in turn, and the true order of each."""
+    asked: dict[str, dict[str, Any]] = {}
+    order: dict[str, tuple[str, ...]] = {}
+    while len(asked) < count:
+        chain, path = _chain(rng, people, hops=2 + len(asked) % 3)
+        question = _question(rng, f"q{len(asked)}", chain, path, claims=len(asked) % 2 == 1)
+        if len({person.pid for person in chain}) == len(chain) and question["text"] not in asked:
+            asked[question["text"]] = question
+            order[question["id"]] = tuple(person.pid for person in chain)
+    return list(asked.values()), order
+
+
+def _chain(rng: random.Random, people: dict[str, Person], hops: int) -> tuple[list[Person], list[str]]:
+    """People, each in a relation to the one before, and those relations."""
+    chain, path = [rng.choice(list(people.values()))], []
+    for _ in range(hops - 1):
+        path.append(rng.choice(list(chain[-1].relations)))
+        chain.append(people[chain[-1].relations[path[-1]]])
+    return chain, path
+
+
+def _question(
+    rng: random.Random, qid: str, chain: Sequence[Person], path: Sequence[str], *, claims: bool
+) -> dict[str, Any]:
+    """What the last of the chain does, asked or claimed; the gold passages stand in no order."""
+    facts = [person.fact(f" {relation} ") for person, relation in zip(chain, path, strict=False)]
+    facts.append(chain[-1].fact(f" {chain[-1].trade}."))
+    facts = rng.sample(facts, len(facts))
+    whom = chain[0].name + "".join(f" {relation} someone who" for relation in path)
+    asked = {"id": qid, "gold": [pid for pid, _ in facts], "facts": facts, "hops": len(chain)}
+    if not claims:
+        return {**asked, "text": f"{whom} does what?", "answer": chain[-1].trade}
+    trade = rng.choice([chain[-1].trade, rng.choice(TRADES)])
+    return {**asked, "text": f"{whom} {trade}.", "label": "supported" if trade == chain[-1].trade else "refuted"}
+
+
+def _write(file: Path, records: Iterable[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
