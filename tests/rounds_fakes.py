@@ -67,11 +67,13 @@ def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> Wor
     return load_world([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
 
 
-def taken_up(plan: RetrieverPlan, hops: int, world: World, folder: Path, first: str | None = None) -> Rounds:
+def taken_up(
+    plan: RetrieverPlan, hops: int, world: World, folder: Path, first: str | None = None, device: str | None = "cpu"
+) -> Rounds:
     """A run in `folder`, old or new, that has done nothing yet this time."""
     run = RunFolder(folder, Rounds.stages(plan, hops))
     run.begin(to_mapping(plan), first)
-    return Rounds(plan, hops, world, run, "cpu")
+    return Rounds(plan, hops, world, run, device)
 
 
 def in_a_child(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> int:

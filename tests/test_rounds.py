@@ -298,6 +298,16 @@ def test_negatives_are_kept_from_all_ranks(passed: Rounds, tmp_path: Path) -> No
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
 
 
+@pytest.mark.gpu
+def test_a_gpu_is_used_where_there_is_one(passed: Rounds, tmp_path: Path) -> None:
+    training = replace(passed.plan.training, precision="auto")
+    rounds = taken_up(replace(passed.plan, training=training), 2, passed.world, tmp_path, device=None)
+    rounds.train()
+    assert torch.cuda.max_memory_allocated() > 0
+    claims = [(each.run.report("hop-1") or {})["claims"] for each in (rounds, passed)]
+    assert claims == [18, 18]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
