@@ -176,6 +176,6 @@ def test_the_best_span_is_the_best_of_all_that_are_allowed(rows: list[tuple[floa
 
 
 def test_an_answer_is_of_a_title_or_of_its_sentence_never_of_both() -> None:
-    title = [place for place, (fact, _) in enumerate(WORDS) if fact == 0][0]
+    title = next(place for place, (fact, _) in enumerate(WORDS) if fact == 0)
     found = answer(pointing({title: 5.0}, {BRANDT: 5.0, title: 1.0}))
     assert "|" not in found.text
