@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from baleen.config import from_mapping, override, read_toml, to_mapping
+from baleen.config import NO_SETTING, from_mapping, override, read_toml, to_mapping
 from baleen.errors import ConfigError
 
 
@@ -64,25 +66,81 @@ def test_an_unknown_key_that_is_near_none_lists_all() -> None:
         ("weight", False, "float"),
         ("name", 3, r"str \| None"),
         ("kind", "fish", "one of 'baleen', 'toothed'"),
-        ("songs", "low", "tuple"),
+        ("songs", "low", "a list of str"),
+        ("songs", ["low", 3], "a list of str"),
         ("sings", 1, "bool"),
     ],
 )
 def test_a_value_of_the_wrong_type_says_what_was_found_and_what_was_expected(
     key: str, value: Any, expected: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"settings: {key} = {value!r} should be {expected}"):
+    with pytest.raises(ConfigError, match=rf"settings: {key} = {re.escape(repr(value))} should be {expected}"):
         from_mapping(WhaleConfig, {"length": 2, key: value})
 
 
 def test_a_setting_that_must_be_given_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match="settings: .*'length'"):
+    with pytest.raises(ConfigError, match="^settings: the setting 'length' is missing, and has no default$"):
         from_mapping(WhaleConfig, {})
 
 
 def test_a_config_checks_its_own_values() -> None:
-    with pytest.raises(ConfigError, match="at least 1"):
-        from_mapping(WhaleConfig, {"length": 0})
+    with pytest.raises(ConfigError, match=r"^whale\.toml: length = 0 should be at least 1$"):
+        from_mapping(WhaleConfig, {"length": 0}, "whale.toml")
+
+
+@dataclass(frozen=True)
+class PodConfig:
+    leader: WhaleConfig
+    others: tuple[WhaleConfig, ...] = ()
+    stray: WhaleConfig | None = None
+    tags: Mapping[str, int] = field(default_factory=dict)
+    depths: tuple[int, ...] | None = None
+    anything: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seen_from: Path = field(default=Path("here"), metadata=NO_SETTING)
+
+
+def test_configs_are_built_within_configs() -> None:
+    whale = {"length": 16, "songs": ["low"]}
+    pod = from_mapping(
+        PodConfig,
+        {
+            "leader": whale,
+            "others": [{"length": 3}, whale],
+            "stray": {"length": 9},
+            "tags": {"red": 3},
+            "depths": [5, 6],
+            "anything": {"of": {"whales": [1, "two"]}},
+        },
+    )
+    own = WhaleConfig(16, songs=("low",))
+    assert (pod.leader, pod.others, pod.stray) == (own, (WhaleConfig(3), own), WhaleConfig(9))
+    assert (pod.tags, pod.depths, pod.anything) == ({"red": 3}, (5, 6), {"of": {"whales": [1, "two"]}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"leeder": {}}, "there is no setting 'leeder'; did you mean 'leader'?"),
+        ({"leader": {"lenght": 2}}, "leader: there is no setting 'lenght'; did you mean 'length'?"),
+        ({"leader": {"length": "long"}}, "leader: length = 'long' should be int"),
+        ({"leader": {"length": 0}}, "leader: length = 0 should be at least 1"),
+        ({"leader": {}}, "leader: the setting 'length' is missing, and has no default"),
+        ({"leader": 16}, "leader = 16 should be a table"),
+        ({}, "the setting 'leader' is missing, and has no default"),
+        ({"others": [{"length": 2}, {"length": 2, "wieght": 1}]}, "others[1]: there is no setting 'wieght'; did you"),
+        ({"others": {"length": 2}}, "others = {'length': 2} should be a list of tables"),
+        ({"others": [16]}, "others = [16] should be a list of tables"),
+        ({"stray": {"name": 3, "length": 2}}, "stray: name = 3 should be str | None"),
+        ({"tags": {"red": "three"}}, "tags = {'red': 'three'} should be a table of int"),
+        ({"tags": [3]}, "tags = [3] should be a table of int"),
+        ({"depths": ["deep"]}, "depths = ['deep'] should be"),
+        ({"seen_from": "there"}, "there is no setting 'seen_from'; known are anything, depths, leader, others, stray"),
+    ],
+)
+def test_what_is_wrong_within_is_told_with_the_way_to_it(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        from_mapping(PodConfig, settings, "pod.toml")
+    assert str(refusal.value).startswith(f"pod.toml: {said}")
 
 
 def test_lists_become_tuples_and_tuples_lists() -> None:

@@ -19,25 +19,31 @@ from baleen.errors import ConfigError
 
 Config = TypeVar("Config")
 
+NO_SETTING = {"setting": False}
+
 
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
     """Build the dataclass `kind` from `settings`; an unknown key or a value of the wrong type is a ConfigError.
 
-    A field that is a dataclass itself, or a tuple of them, is built from a mapping, or from a list of mappings.
+    A field that is a dataclass itself, or a tuple of them, is built from a mapping, or from a list of mappings.  What
+    is wrong there is told with the way to it.  Fields whose metadata is `NO_SETTING` are not for files to set.
     """
     assert dataclasses.is_dataclass(kind)
     hints = typing.get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.metadata != NO_SETTING}
     values = {}
     for key, value in settings.items():
-        if key not in known:
-            raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, known)}")
+        if key not in fields:
+            raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, set(fields))}")
         values[key] = _built(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
             raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
+    lacking = [name for name, field in fields.items() if name not in values and not _has_default(field)]
+    if lacking:
+        raise ConfigError(f"{source}: the setting '{lacking[0]}' is missing, and has no default")
     try:
         return kind(**values)
-    except TypeError as error:
+    except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
 
 
@@ -75,15 +81,24 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _built(hint: Any, value: Any, source: str) -> Any:
     """`value` as a field of this type holds it: dataclasses for mappings, tuples for lists."""
+    kinds = _choices(hint)
     if isinstance(value, list):
-        inner = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+        inner = next((typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple), None)
         return tuple(_built(inner, item, f"{source}[{place}]") for place, item in enumerate(value))
     if isinstance(value, Mapping):
-        kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
         for kind in kinds:
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
                 return from_mapping(kind, value, source)
     return value
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The types that a union allows, or the one type that it is."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 def _hint(key: str, known: set[str]) -> str:
@@ -92,13 +107,17 @@ def _hint(key: str, known: set[str]) -> str:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    origin = typing.get_origin(hint)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(kind, value) for kind in typing.get_args(hint))
+        return any(_fits(kind, value) for kind in inner)
     if origin is typing.Literal:
-        return value in typing.get_args(hint)
+        return value in inner
     if origin is tuple:
-        return isinstance(value, (list, tuple))
+        return isinstance(value, (list, tuple)) and all(_fits(inner[0], item) for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_fits(inner[1], item) for item in value.values())
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
@@ -107,6 +126,13 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def _name(hint: Any) -> str:
-    if typing.get_origin(hint) is typing.Literal:
-        return "one of " + ", ".join(repr(choice) for choice in typing.get_args(hint))
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(repr(choice) for choice in inner)
+    if origin is tuple:
+        return "a list of tables" if dataclasses.is_dataclass(inner[0]) else f"a list of {_name(inner[0])}"
+    if origin is Mapping:
+        return f"a table of {_name(inner[1])}"
+    if dataclasses.is_dataclass(hint):
+        return "a table"
     return getattr(hint, "__name__", None) or str(hint)
