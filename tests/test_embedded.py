@@ -9,6 +9,7 @@ import pytest
 from baleen.embedded import MODEL, default_model, demo_claims, demo_passages, write_untrained
 from baleen.errors import CheckpointError
 from baleen.model_folder import read_model
+from baleen.system import Baleen
 from fakes import bert_folder
 
 
@@ -45,3 +46,14 @@ def test_a_model_takes_the_place_of_a_model_and_of_nothing_else(tmp_path: Path) 
         write_untrained(tmp_path / "letters", backbone, backbone)
     assert (tmp_path / "letters" / "one.txt").read_text() == "dear"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backbone", "letters", "model"]
+
+
+@pytest.mark.slow
+def test_untrained_backbones_keep_first_facts_that_matter() -> None:
+    """Fetches the two backbones unless they are there: the stand-in's facts of hop 1 come from gold passages."""
+    system = Baleen.load()
+    facts = [
+        (fact.title in claim["gold"]) for claim in demo_claims() for fact in system.verify(claim["text"], hops=1).facts
+    ]
+    assert len(facts) >= len(demo_claims())
+    assert sum(facts) / len(facts) > 0.9

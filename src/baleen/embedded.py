@@ -33,7 +33,7 @@ MODEL = "baleen-untrained"
 BACKBONE = "bge-small-en-v1.5"
 CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
 # Without a condenser to tell what to drop, more hops would only gather more.
-RUN = {"stand_in": True, "hops": 2, "k": 10}
+RUN = {"stand_in": True, "hops": 2, "k": 5}
 
 
 def demo_passages() -> Iterator[Passage]:

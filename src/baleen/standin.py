@@ -1,7 +1,8 @@
 """A condenser without training: a cross-encoder's own relevance score, sentence by sentence.
 
 It serves where no condenser has been trained yet.  There is no second stage: the best new sentences of each hop are
-kept if they score above a threshold, and no fact is dropped again.
+kept if they score above a threshold, and no fact is dropped again.  Sentences are read beside the claim alone: with
+facts next to it, a relevance score that never met any likes everything.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class StandIn:
         ]
         inputs = self.relevance.inputs
         rows = [
-            [inputs.sentence(query, passage.title, text) for passage, _, text in own]
+            [inputs.sentence(Query(query.text), passage.title, text) for passage, _, text in own]
             for query, own in zip(queries, places, strict=True)
         ]
         scores = iter(self.relevance.score(HEAD, [row for own in rows for row in own]))

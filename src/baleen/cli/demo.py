@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from baleen.cli.hops import verify
+from baleen.cli.hops import ask
 from baleen.cli.options import DeviceOption
+
+QUESTION, DEPTH = "commander", "3"
 
 
 def demo(device: DeviceOption = None) -> None:
-    """Take one claim through its hops, over the demonstration corpus."""
+    """Take one question through two hops, over the demonstration corpus."""
     from baleen.embedded import demo_claims
 
-    verify(demo_claims()[0]["text"], device=device)
+    texts = {claim["id"]: claim["text"] for claim in demo_claims()}
+    ask(texts[QUESTION], k=DEPTH, device=device)
