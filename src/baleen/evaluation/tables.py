@@ -1,0 +1,62 @@
+"""Figures as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from baleen.evaluation.comparison import Comparison, Flip
+from baleen.evaluation.summary import Summary
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def summary_table(whole: Summary, hops: Mapping[int, Summary]) -> str:
+    """A row for each metric: all questions with the interval, then those of each number of hops."""
+    groups = list(hops.items()) if len(hops) > 1 else []
+    head = ["metric", f"all ({whole.questions:,})", "95%"]
+    head += [f"{number} hops ({group.questions:,})" for number, group in groups]
+    rows = [
+        [name, _value(whole, name), _interval(whole.intervals.get(name)), *(_value(group, name) for _, group in groups)]
+        for name in whole.metrics
+    ]
+    return table(head, rows)
+
+
+def _value(summary: Summary, name: str) -> str:
+    """A figure, and over how many questions where those are not all."""
+    if name not in summary.metrics:
+        return "-"
+    count = summary.counts[name]
+    return f"{summary.metrics[name]:.1f}" + (f" (of {count:,})" if count < summary.questions else "")
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "-" if bounds is None else f"{bounds[0]:.1f} to {bounds[1]:.1f}"
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """A row for each metric that both runs have."""
+    head = ["metric", "A", "B", "B - A", "95%", "p", "questions"]
+    rows = [
+        [
+            name, f"{each.first:.1f}", f"{each.second:.1f}", f"{each.difference:+.1f}", _interval(each.interval),
+            f"{each.p:.4f}", f"{each.questions:,}",
+        ]
+        for name, each in comparison.differences.items()
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def flips_table(flips: Sequence[Flip]) -> str:
+    """Questions side by side: the ranks of their gold passages, and what either run said."""
+    head = ["question", "gold", "A", "B", "text"]
+    rows = [[flip.qid, flip.gold, flip.first, flip.second, _shortened(flip.text)] for flip in flips]
+    return table(head, rows)
+
+
+def _shortened(text: str, length: int = 100) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[:length].rstrip() + " …"
