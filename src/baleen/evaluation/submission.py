@@ -1,0 +1,55 @@
+"""What a leaderboard is sent.
+
+    hotpotqa    {"answer": {_id: answer}, "sp": {_id: [[title, sid], ...]}}
+    hover       [{"uid", "claim", "supporting_facts": [[title, sid], ...], "label"}, ...]
+
+HoVer's is in the shape of its data, evidence best first: its score looks at the first documents and sentences alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from baleen.datasets.example import SUPPORTED
+from baleen.errors import ConfigError
+from baleen.evaluation.prediction import Prediction, Result
+
+DATASETS = ("hover", "hotpotqa")
+
+
+def submission(dataset: str, results: Sequence[Result]) -> Any:
+    """The document of a dataset that has a leaderboard."""
+    if dataset == "hotpotqa":
+        return {
+            "answer": {result.example.qid: result.prediction.answer or "" for result in results},
+            "sp": {result.example.qid: _evidence(result.prediction) for result in results},
+        }
+    if dataset == "hover":
+        return [
+            {
+                "uid": result.example.qid,
+                "claim": result.example.text,
+                "supporting_facts": _evidence(result.prediction),
+                "label": "SUPPORTED" if result.prediction.label == SUPPORTED else "NOT_SUPPORTED",
+            }
+            for result in results
+        ]
+    raise ConfigError(f"there is no submission format for {dataset}; there is one for {' and '.join(DATASETS)}")
+
+
+def write_submission(dataset: str, results: Sequence[Result], path: Path) -> None:
+    """Write the document by rename, so that it is there whole or not at all."""
+    aside = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        aside.write_text(json.dumps(submission(dataset, results), ensure_ascii=False) + "\n", "utf-8")
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _evidence(prediction: Prediction) -> list[list[str | int]]:
+    return [[fact.title, fact.sid] for fact in prediction.sentences]

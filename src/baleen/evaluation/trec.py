@@ -1,0 +1,92 @@
+"""Rankings and gold passages in TREC's formats, which most evaluation tools read.
+
+    run       qid Q0 pid rank score tag
+    qrels     qid 0 pid relevance
+
+Readers of runs go by the score and pass over the rank, and scores of passages that different hops found do not compare;
+so the score that is written counts down from the top of the ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from pathlib import Path
+
+from baleen import bytelines
+from baleen.datasets import Example
+from baleen.errors import DatasetError
+from baleen.evaluation.prediction import Result
+from baleen.types import Hit, Ranking
+
+TAG = "baleen"
+RUN = "qid Q0 pid rank score tag"
+QRELS = "qid 0 pid relevance"
+
+
+def write_run(results: Iterable[Result], path: Path, tag: str = TAG) -> None:
+    rows = (
+        (result.example.qid, "Q0", pid, str(rank), str(len(result.prediction.ranking) - rank + 1), tag)
+        for result in results
+        for rank, pid in enumerate(result.prediction.ranking.pids, start=1)
+    )
+    _write(rows, path)
+
+
+def write_qrels(examples: Iterable[Example], path: Path) -> None:
+    _write(((example.qid, "0", pid, "1") for example in examples for pid in example.gold), path)
+
+
+def _write(rows: Iterable[tuple[str, ...]], path: Path) -> None:
+    bytelines.write((_line(row) for row in rows), path)
+
+
+def _line(row: tuple[str, ...]) -> bytes:
+    for value in row:
+        if len(value.split()) != 1:
+            raise DatasetError(
+                f"the id {value!r} has a space in it or is empty; TREC's formats have no room for such ids"
+            )
+    return " ".join(row).encode()
+
+
+def read_run(path: Path) -> dict[str, Ranking]:
+    """The ranking of each question, by score; equal scores stand in the order of their ranks."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for place, (qid, _, pid, rank, score, _) in _rows(path, RUN):
+        if pid in found.setdefault(qid, {}):
+            raise DatasetError(f"{place}: the passage {pid!r} stands twice for the question {qid!r}; expected it once")
+        found[qid][pid] = (-_number(place, score, RUN), _number(place, rank, RUN))
+    return {
+        qid: Ranking(tuple(Hit(pid, -place[0]) for pid, place in sorted(each.items(), key=itemgetter(1))))
+        for qid, each in found.items()
+    }
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """The relevance of each judged passage by question and pid."""
+    found: dict[str, dict[str, int]] = {}
+    for place, (qid, _, pid, relevance) in _rows(path, QRELS):
+        found.setdefault(qid, {})[pid] = int(_number(place, relevance, QRELS))
+    return found
+
+
+def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
+    """Where each line stands, and its fields; a line that has more or fewer is a DatasetError."""
+    try:
+        for number, line in enumerate(bytelines.read(path), start=1):
+            row = line.decode("utf-8", "replace").split()
+            if len(row) not in (0, len(fields.split())):
+                raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")
+            if row:
+                yield f"{path}:{number}", row
+    except bytelines.BROKEN as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+
+
+def _number(place: str, text: str, fields: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise DatasetError(f"{place}: {text!r} is no number; expected '{fields}'") from None
