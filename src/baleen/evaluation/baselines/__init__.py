@@ -1,0 +1,14 @@
+"""Single-hop rankings to compare with, behind one interface.
+
+baseline.py     Baseline: texts -> rankings
+opening.py      BaselineConfig, open_baseline: one by its name
+bm25.py         words
+dense.py        one vector a text
+colbert.py      token vectors without focus
+rerank.py       a cross-encoder on top of another
+"""
+
+from baleen.evaluation.baselines.baseline import Baseline
+from baleen.evaluation.baselines.opening import NAMES, BaselineConfig, open_baseline
+
+__all__ = ["NAMES", "Baseline", "BaselineConfig", "open_baseline"]

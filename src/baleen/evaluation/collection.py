@@ -1,0 +1,78 @@
+"""The passages that questions are asked of: files of a corpus held in memory, or an index."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol, Self
+
+from baleen.corpus import read
+from baleen.datasets import Catalogue
+from baleen.errors import QueryError
+from baleen.index import Index
+from baleen.progress import track
+from baleen.types import Passage
+
+
+class Collection(Protocol):
+    """`fingerprint` is a digest of all passages: what results depend on."""
+
+    fingerprint: str
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Passage]: ...
+
+    def passage(self, pid: str) -> Passage: ...
+
+
+class Corpus:
+    """Passages in memory, in their order."""
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        digest = hashlib.blake2b(digest_size=8)
+        self._passages: dict[str, Passage] = {}
+        for passage in passages:
+            digest.update(json.dumps([passage.pid, passage.title, passage.sentences], ensure_ascii=False).encode())
+            self._passages[passage.pid] = passage
+        self.fingerprint = digest.hexdigest()
+
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> Self:
+        return cls(track(read(paths), "reading", unit="passages"))
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self._passages.values())
+
+    def passage(self, pid: str) -> Passage:
+        try:
+            return self._passages[pid]
+        except KeyError:
+            raise QueryError(f"no passage of the corpus has the id '{pid}'; a run should name its passages") from None
+
+
+class Indexed:
+    """The living passages of an index, read from it as they are asked for."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        manifest = json.dumps(index.manifest.to_json(), sort_keys=True)
+        self.fingerprint = hashlib.blake2b(manifest.encode(), digest_size=8).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return (self.index.passage(pid) for pid in self.index.pids())
+
+    def passage(self, pid: str) -> Passage:
+        return self.index.passage(pid)
+
+
+def catalogue(collection: Collection) -> Catalogue:
+    return Catalogue.of(track(collection, "cataloguing", total=len(collection), unit="passages"))
