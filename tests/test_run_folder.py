@@ -12,7 +12,7 @@ import pytest
 
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.inspection import write_jsonl
-from baleen.training.run_folder import DONE, RunFolder, read_records, write_json
+from baleen.training.run_folder import DONE, RunFolder, read_records, spell, write_json
 from baleen.types import Fact, Query
 
 STAGES = ("first", "second", "third")
@@ -84,7 +84,37 @@ def test_the_same_plan_takes_the_run_up(run: RunFolder) -> None:
     assert json.loads((run.root / "plan.json").read_text()) == {"hops": 2, "steps": [5, 6]}
 
 
+def test_a_plan_of_which_nothing_has_begun_may_be_mended(run: RunFolder) -> None:
+    begun(run.root, {**PLAN, "hops": 3})
+    assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "thesis.tex").write_text("years of work")
+    for first in (None, "first"):
+        with pytest.raises(TrainingError, match="holds something other than a run: choose a new or an empty folder"):
+            begun(tmp_path, first=first)
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["first", "thesis.tex"]
+
+
+def test_stages_say_when_they_start_and_end(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    run.do("first", work)
+    run.do("first", work)
+    assert caplog.messages == ["[1/3] first: starts", "[1/3] first: done in 0.0 s", "[1/3] first: done before"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.04, "0.0 s"), (59.94, "59.9 s"), (61, "1 min 1 s"), (3599.7, "1 h 0 min"), (12000, "3 h 20 min")],
+)
+def test_times_are_spelt_for_a_person(seconds: float, said: str) -> None:
+    assert spell(seconds) == said
+
+
 def test_another_plan_is_refused_by_name_and_changes_nothing(run: RunFolder) -> None:
+    run.do("first", work)
     with pytest.raises(TrainingError, match="run: holds a run of other settings .hops, seed differ."):
         begun(run.root, {**PLAN, "hops": 3, "seed": 1})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 2

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baleen.cli.options import DeviceOption, JsonOption
+
+if TYPE_CHECKING:
+    from baleen.training.inspection import Inspected
 
 
 def train(
@@ -17,7 +20,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's folder", show_default="the plan's name without .toml")
     ] = None,
-    stage: Annotated[str | None, typer.Option("--stage", help="Start anew at this stage")] = None,
+    stage: Annotated[str | None, typer.Option("--stage", help="Do this stage and those after it anew")] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Go on where a run of the same plan stood")
     ] = True,
@@ -33,33 +36,104 @@ def train(
     if explain and question is not None:
         _explain(plan, question, as_json)
         return
+    folder = out or plan.with_suffix("")
+    if folder == plan:
+        raise typer.BadParameter(f"the run of {plan} needs a folder, as its name has no ending to leave out: use --out")
+    summary = _run(plan, folder, stage, resume, device)
+    if as_json:
+        typer.echo(json.dumps(summary, ensure_ascii=False))
+    else:
+        _show(summary, folder)
+
+
+def _run(plan: Path, folder: Path, stage: str | None, resume: bool, device: str | None) -> dict[str, Any]:
     from baleen.errors import TrainingError
     from baleen.training.plan import read_plan
     from baleen.training.run import train as run
 
-    settings, folder = read_plan(plan), out or plan.with_suffix("")
+    settings = read_plan(plan)
     if not resume and stage is None and (folder / "plan.json").exists():
         raise TrainingError(f"{folder}: holds a run already: resume it, or choose another folder with --out")
-    reports = run(settings, folder, stage=stage, device=device)
-    typer.echo(json.dumps(reports) if as_json else _table(reports))
+    return run(settings, folder, stage=stage, device=device)
 
 
-def _table(reports: dict[str, dict[str, Any]]) -> str:
-    lines = ["| stage | seconds | what came out |", "| --- | --- | --- |"]
-    for stage, report in reports.items():
-        told = ", ".join(f"{key} {_short(value)}" for key, value in report.items() if key != "seconds")
-        lines.append(f"| {stage} | {report['seconds']:.0f} | {told} |")
-    return "\n".join(lines)
+def _show(summary: dict[str, Any], folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from baleen.training.run_folder import spell
+
+    table = Table("stage", "time", "what came out", box=None, header_style="bold", pad_edge=False)
+    table.columns[1].justify = "right"
+    for stage, report in summary["stages"].items():
+        table.add_row(stage, spell(report["seconds"]), "\n".join(told(report)))
+    console = Console(soft_wrap=False)
+    console.print(table)
+    for other, found in summary["agreement"].items():
+        console.print(f"\n{agreed(other, found)}", highlight=False)
+    console.print(f"\nThe model is in {folder / 'model'}", highlight=False, soft_wrap=True)
+
+
+def told(report: dict[str, Any]) -> list[str]:
+    """What a stage came to, in lines for a person."""
+    if "hops" in report:
+        return _hop(report)
+    if "components" in report:
+        return [", ".join(report["components"])]
+    if report.get("trained") == [] or report.get("records") == 0:
+        return ["nothing to train on"]
+    lines = []
+    if "steps" in report:
+        records = report["records"]
+        count = sum(records.values()) if isinstance(records, dict) else records
+        lines.append(f"{report['steps']:,} steps over {count:,} records, loss {report['loss']:.4g} at the last")
+    for dataset, reached in _reached(report).items():
+        shares = " ".join(f"{100 * each['all_found']:.1f}" for each in reached)
+        lines.append(f"dev {dataset}: all gold passages found of {shares} % after each hop")
+    lines += [f"dev {line}" for line in _measured(report.get("dev", {}))]
+    if not lines:
+        lines.append(", ".join(f"{key} {_short(value)}" for key, value in report.items() if key != "seconds"))
+    return lines
+
+
+def _hop(report: dict[str, Any]) -> list[str]:
+    if not report["hops"]:
+        return ["no question gets here"]
+    (hop,) = report["hops"]
+    rank = "not ranked" if hop["median_rank"] is None else f"median rank {hop['median_rank']:g}"
+    first = f"{hop['claims']:,} questions, {hop['golds']:,} of {report['golds']:,} gold passages found, {rank}"
+    return [first, f"{hop['facts']:,} facts, {hop['fallbacks']:,} beyond the depth, {hop['without']:,} found none"]
+
+
+def _reached(report: dict[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix("dev "): value for key, value in report.items() if key.startswith("dev ")}
+
+
+def _measured(dev: dict[str, float]) -> list[str]:
+    """The measures of each head in a line, without the one that stands for them."""
+    alone = {"reranker_metric": "first", "verifier_metric": "accuracy", "answerer_metric": "f1", "facts_metric": "f1"}
+    lines: dict[str, list[str]] = {}
+    for name, value in dev.items():
+        head, _, what = name.partition("_")
+        what = alone.get(name, what)
+        if what not in ("", "metric"):
+            lines.setdefault(head, []).append(f"{what} {value:.3f}")
+    return [f"{head}: {', '.join(values)}" for head, values in lines.items()]
+
+
+def agreed(other: str, found: dict[str, int]) -> str:
+    """How the latent order compares with another one, in a line."""
+    share = f"{100 * found['same_pairs'] / max(1, found['pairs']):.1f} %"
+    return (
+        f"Beside the {other} order: {found['identical']:,} of {found['claims']:,} questions have the same hops, "
+        f"and {share} of {found['pairs']:,} pairs of gold passages stand the same way."
+    )
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        return "; ".join(_short(each) for each in value)
     if isinstance(value, dict):
-        return " ".join(f"{key} {_short(each)}" for key, each in value.items())
-    return str(value)
+        return " and ".join(f"{_short(each)} of {key}" for key, each in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _explain(folder: Path, question: str, as_json: bool) -> None:
@@ -69,12 +143,18 @@ def _explain(folder: Path, question: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([line.to_json() for line in lines], ensure_ascii=False))
         return
-    typer.echo(lines[0].text)
+    typer.echo(f"{lines[0].text}   [{lines[0].qid}]")
     for line in lines:
-        typer.echo(f"\nHop {line.hop}" + ("  (beyond the depth)" if line.fallback else ""))
-        for found in line.found:
-            typer.echo(f"  {found.title}  [{found.pid}]  rank {found.rank if found.rank is not None else '-'}")
-        for fact in line.facts:
-            typer.echo(f"    + {fact.title} | {fact.text}")
-        if line.remaining:
-            typer.echo(f"  still to be found: {', '.join(line.remaining)}")
+        _explain_hop(line)
+
+
+def _explain_hop(line: Inspected) -> None:
+    typer.echo(f"\nHop {line.hop}" + ("  (beyond the depth)" if line.fallback else ""))
+    for found in line.found:
+        typer.echo(f"  {found.title}  [{found.pid}]  {'not ranked' if found.rank is None else f'rank {found.rank}'}")
+    for fact in line.facts:
+        typer.echo(f"    + {fact.title} | {fact.text}")
+    if not line.found:
+        typer.echo("  nothing found")
+    if line.remaining:
+        typer.echo(f"  still to be found: {', '.join(line.remaining)}")

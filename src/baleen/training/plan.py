@@ -10,20 +10,21 @@
     dev = [{ dataset = "hover", file = "hover_dev.json" }]
 
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
-    [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]
+    [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
 
-Paths are relative to the file.  Every key that is not known is refused with the nearest that is.
+Paths are relative to the file.  A `backbone` is a folder beside it, or whatever `checkpoint.resolve` makes of the name.
+Every key that is not known is refused with the nearest that is.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from baleen.config import from_mapping, read_toml
+from baleen.config import NO_SETTING, from_mapping, read_toml
 from baleen.errors import ConfigError
-from baleen.training.reading_run import ReadingPlan
+from baleen.training.reading_plan import ReadingPlan
 from baleen.training.rounds import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
@@ -32,18 +33,22 @@ from baleen.training.world import CollectionPlan, Missing
 class RunPlan:
     """Everything that a run is made of; `root` is where its paths start."""
 
-    root: Path
     collections: tuple[CollectionPlan, ...]
     retriever: RetrieverPlan
     reading: ReadingPlan | None = None
     hops: int = 4
     missing: Missing = "fail"
+    root: Path = field(default=Path(), metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise ConfigError(f"hops = {self.hops}, which should be at least 1")
         if not self.collections:
             raise ConfigError("a plan needs at least one of [[collections]]: a corpus and questions over it")
+
+    def backbone(self, name: str) -> str:
+        """A backbone as it is found from anywhere: the folder of that name beside the plan, else the name itself."""
+        return str(self.root / name) if (self.root / name).is_dir() else name
 
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file."""
@@ -52,7 +57,4 @@ class RunPlan:
 
 def read_plan(path: Path) -> RunPlan:
     """The plan in a TOML file."""
-    table = read_toml(path)
-    if "retriever" not in table:
-        raise ConfigError(f"{path}: there is no [retriever], which every run trains")
-    return from_mapping(RunPlan, {**table, "root": path.parent}, str(path))
+    return replace(from_mapping(RunPlan, read_toml(path), str(path)), root=path.parent)

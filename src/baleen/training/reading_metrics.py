@@ -49,19 +49,28 @@ def sentence_metrics(
 
 
 def fact_metrics(reading: CrossEncoder, records: Sequence[FactExample], *, threshold: float = 0.0) -> Measured:
-    """Precision, recall and F1, the metric, of the facts that are kept, counted over all records."""
-    kept, gold = [], []
-    for some in _slices(records):
-        windows = [(record, row) for record in some for row in reading.inputs.facts(record.claim, record.facts)]
-        scores = reading.score(SECOND, [row for _, row in windows])
-        for (record, row), found in zip(windows, scores, strict=True):
-            kept += [bool(score > threshold) for score in found[:, 0]]
-            gold += [record.labels[place] for place in row.keys]
+    """Precision, recall and F1, the metric, of the facts that are kept, counted over all records; and the share of
+    records of which `exact`ly the gold ones are.
+    """
+    kept, gold, wrong = [], [], set()
+    for number, some in enumerate(_slices(records)):
+        windows = [
+            (place, record, row)
+            for place, record in enumerate(some)
+            for row in reading.inputs.facts(record.claim, record.facts)
+        ]
+        scores = reading.score(SECOND, [row for _, _, row in windows])
+        for (place, record, row), found in zip(windows, scores, strict=True):
+            own, wanted = [bool(score > threshold) for score in found[:, 0]], [record.labels[key] for key in row.keys]
+            wrong |= {(number, place)} if own != wanted else set()
+            kept += own
+            gold += wanted
     right = sum(map(and_, kept, gold))
     return {
         "metric": 2 * right / max(1, sum(kept) + sum(gold)),
         "precision": right / max(1, sum(kept)),
         "recall": right / max(1, sum(gold)),
+        "exact": 1 - len(wrong) / max(1, len(records)),
     }
 
 

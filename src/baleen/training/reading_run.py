@@ -5,36 +5,37 @@ sentences       stage 1 of the condenser, and the reranker beside it where they 
 scores          every sentence that was found, scored by stage 1; and, where a dataset names no gold sentences, which
                 of a gold passage's sentences stage 1 takes for them
 reading         all heads of one shared backbone; or else facts, reranker, verifier, answerer, one by one
+
+A head that the data has no labels for is left out, and the model will lack it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from baleen.condenser import best, score_sentences
-from baleen.crossencoder import HEADS, THREE_LABELS, TWO_LABELS, CrossEncoder, HeadConfig
+from baleen.checkpoint import OURS, read_json, resolve
+from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.datasets import Example
-from baleen.errors import ConfigError
-from baleen.progress import progress
-from baleen.stopwatch import Stopwatch
+from baleen.errors import DatasetError
+from baleen.model_folder import component_folder
 from baleen.training.condenser_examples import (
     FactsOf,
-    Scorer,
+    Made,
+    RerankExample,
+    SentenceExample,
     fact_examples,
     gold_facts,
     rerank_examples,
     sentence_examples,
 )
 from baleen.training.inspection import write_jsonl
-from baleen.training.loop import Outcome, TrainConfig
+from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, answer_examples, verdict_examples
-from baleen.training.reading_batches import ReadingTraining
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
 from baleen.training.reading_metrics import (
     answer_metrics,
@@ -44,61 +45,21 @@ from baleen.training.reading_metrics import (
     together,
     verdict_metrics,
 )
+from baleen.training.reading_plan import APART, ReadingPlan
+from baleen.training.reading_scores import Scored, found_sentences, inferring
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import RunFolder, read_records
 from baleen.training.supervision import Step, latent_hop, start, unfinished
 from baleen.training.world import Question, World
-from baleen.types import Fact, Passage, Query, Record
+
+log = logging.getLogger(__name__)
 
 PARTS = ("train", "dev")
-SCORED = 30  # sentences of each question that are kept with their scores
-AT_ONCE = 64  # questions whose passages are scored together
+POOLS = 2  # of each question, for stage 2 to learn from
 
-Labels = Mapping[tuple[str, str], Sequence[float]]
 Metrics = Callable[[], Mapping[str, float]]
 Task = ReadingTask[Any, Any]
-
-
-@dataclass(frozen=True)
-class ReadingPlan:
-    """How the cross-encoder is trained.
-
-    With `shared` all heads have one backbone, and take turns by `weights`.  `depth` passages of each hop are read.
-    `infer` takes the sentence that stage 1 likes best of a gold passage whose sentences are not known for gold.
-    `labels` are 2 or 3.  `first` is how stage 1 is trained before the others, `training` how the rest is.
-    """
-
-    backbone: str
-    shared: bool = True
-    depth: int = 25
-    infer: bool = True
-    labels: int = 2
-    weights: Mapping[str, int] = field(default_factory=dict)
-    first: TrainConfig = field(default_factory=TrainConfig)
-    training: TrainConfig = field(default_factory=TrainConfig)
-    learning: ReadingTraining = field(default_factory=ReadingTraining)
-
-    def __post_init__(self) -> None:
-        if self.labels not in (2, 3):
-            raise ConfigError(f"labels = {self.labels}, which should be 2 or 3")
-        unknown = sorted(self.weights.keys() - HEADS.keys())
-        if unknown:
-            raise ConfigError(f"weights: there is no head '{unknown[0]}'; known are {', '.join(HEADS)}")
-
-    @property
-    def heads(self) -> dict[str, HeadConfig]:
-        verifier = HeadConfig(TWO_LABELS if self.labels == 2 else THREE_LABELS, pooled=True)
-        return {**HEADS, "verifier": verifier}
-
-
-@dataclass(frozen=True, slots=True)
-class Scored(Record):
-    """A question's best sentences by stage 1, and its gold facts, known or inferred."""
-
-    qid: str
-    found: tuple[Fact, ...]
-    gold: tuple[Fact, ...]
 
 
 class ReadingRun:
@@ -109,161 +70,152 @@ class ReadingRun:
         self.world: World = rounds.world
         self.run: RunFolder = rounds.run
 
-    @staticmethod
-    def stages(plan: ReadingPlan) -> list[str]:
-        last = ["reading"] if plan.shared else ["facts", "reranker", "verifier", "answerer"]
-        return ["rankings", "sentences", "scores", *last]
-
-    @staticmethod
-    def components(plan: ReadingPlan) -> dict[str, str]:
-        """The stage that each component's checkpoint is of."""
-        return {head: "reading" if plan.shared else head for head in HEADS}
-
     def train(self) -> None:
         """Every stage that is not done yet."""
+        plan = self.plan
         self.run.do("rankings", self._rankings)
-        first = ["sentences", "reranker"] if self.plan.shared else ["sentences"]
-        self.run.do("sentences", self._train, first, self.plan.backbone, self.plan.first)
+        self.rounds.release()
+        first = ["sentences", "reranker"] if plan.shared else ["sentences"]
+        self.run.do("sentences", self._train, first, plan.backbone, plan.first)
         self.run.do("scores", self._scores)
-        if self.plan.shared:
+        if plan.shared:
             start_from = self.run.folder("sentences") / "checkpoint"
-            self.run.do("reading", self._train, list(HEADS), start_from, self.plan.training)
+            self.run.do("reading", self._train, list(HEADS), start_from, plan.training)
         else:
-            for head in ("facts", "reranker", "verifier", "answerer"):
-                self.run.do(head, self._train, [head], self.plan.backbone, self.plan.training)
+            for head in APART:
+                self.run.do(head, self._train, [head], plan.backbone, plan.training_of(head))
 
     # What is read
 
     def _rankings(self, folder: Path) -> Mapping[str, Any]:
-        report = {}
-        haystacks = self.rounds.haystacks("retriever")
+        counts = {}
         for part in PARTS:
-            questions: list[Question] = getattr(self.world, part)
-            where = {question.example.qid: question.collection for question in questions}
-            states, steps = [start(question.example) for question in questions], []
-            for _ in range(self.hops):
-                collections = [where[state.example.qid] for state in states]
-                rankings = haystacks.rank([state.query for state in states], collections, self.plan.depth)
-                pairs = zip(states, rankings, strict=True)
-                depth = self.plan.depth
-                made = [latent_hop(s, r, self.world.passage, depth=depth, negative_depth=depth) for s, r in pairs]
-                steps += made
-                states = unfinished(made)
+            steps = self._taken_through(getattr(self.world, part))
             write_jsonl(steps, folder / f"{part}.jsonl.gz")
-            report[part] = len(steps)
-        return report
+            counts[part] = len(steps)
+        return {"queries": counts}
 
-    def _steps(self, part: str) -> list[Step]:
-        return list(read_records(self.run.folder("rankings") / f"{part}.jsonl.gz", Step))
+    def _taken_through(self, questions: Sequence[Question]) -> list[Step]:
+        """As the pipeline goes, with a perfect condenser: what a hop saw does not come again.
+
+        The last hop counts all the gold passages that are left as found, so that the condenser learns from them too.
+        """
+        haystacks, depth = self.rounds.haystacks("retriever"), self.plan.depth
+        where = {question.example.qid: question.collection for question in questions}
+        seen: dict[str, list[str]] = {qid: [] for qid in where}
+        states, steps = [start(question.example) for question in questions], []
+        for hop in range(1, self.hops + 1):
+            qids = [state.example.qid for state in states]
+            rankings = haystacks.rank(
+                [state.query for state in states], [where[qid] for qid in qids], depth, [seen[qid] for qid in qids]
+            )
+            for qid, ranking in zip(qids, rankings, strict=True):
+                seen[qid] += ranking.pids
+            within = depth if hop < self.hops else None
+            hop_of = partial(latent_hop, passages=self.world.passage, depth=within, negative_depth=depth)
+            made = [hop_of(state, ranking) for state, ranking in zip(states, rankings, strict=True)]
+            steps += made
+            states = unfinished(made)
+        return steps
 
     def _scores(self, folder: Path) -> Mapping[str, Any]:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
         reading = CrossEncoder.load(self.run.folder("sentences") / "checkpoint", device=self.rounds.device)
-        report = {}
+        passage, counts = self.world.passage, {}
         for part in PARTS:
             steps = self._steps(part)
-            found = self._found(reading, steps)
-            examples = {question.example.qid: question.example for question in getattr(self.world, part)}
-            gold = self._gold(reading, examples.values() if self.plan.infer else ())
-            records = [Scored(qid, tuple(found.get(qid, ())), tuple(gold(examples[qid]))) for qid in examples]
+            found = found_sentences(reading, steps, passage)
+            gold = gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None)
+            records = [
+                Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in self._examples(part)
+            ]
             write_jsonl(records, folder / f"{part}.jsonl.gz")
-            report[part] = sum(len(record.found) for record in records)
-        return report
-
-    def _found(self, reading: CrossEncoder, steps: Sequence[Step]) -> dict[str, list[Fact]]:
-        found: dict[str, list[Fact]] = {}
-        with progress("scoring", len(steps), "questions") as bar:
-            for first in range(0, len(steps), AT_ONCE):
-                some = [step.supervised for step in steps[first : first + AT_ONCE]]
-                passages = [[self.world.passage(pid) for pid in (*one.positives, *one.negatives)] for one in some]
-                scored = score_sentences(reading, [one.query for one in some], passages, 1, Stopwatch(len(some)))
-                for one, facts in zip(some, scored, strict=True):
-                    found[one.qid] = best([*found.get(one.qid, []), *facts], SCORED)
-                bar.advance(len(some))
-        return found
-
-    def _gold(self, reading: CrossEncoder, examples: Any) -> FactsOf:
-        """Gold facts of an example; those that a dataset does not name are what stage 1 likes best."""
-        unclear = [
-            (example, self.world.passage(pid))
-            for example in examples
-            for pid in dict.fromkeys(example.gold)
-            if not any(known == pid for known, _ in example.facts)
-        ]
-        scores: dict[tuple[str, str], list[float]] = {}
-        for first in range(0, len(unclear), 4 * AT_ONCE):
-            some = unclear[first : first + 4 * AT_ONCE]
-            queries, passages = [Query(example.text) for example, _ in some], [[passage] for _, passage in some]
-            scored = score_sentences(reading, queries, passages, 1, Stopwatch(len(some)))
-            for (example, passage), facts in zip(some, scored, strict=True):
-                scores[example.text, passage.pid] = _by_sid(passage, facts)
-        return gold_facts(self.world.passage, _lookup(scores) if scores else None)
+            counts[part] = sum(len(record.found) for record in records)
+        return {"sentences": counts}
 
     # What is trained
 
     def _train(self, folder: Path, heads: Sequence[str], origin: str | Path, config: TrainConfig) -> Mapping[str, Any]:
         reading = self._origin(origin, heads)
         made = {head: self._task(reading, head) for head in heads}
-        usable = {head: task for head, (task, _) in made.items() if task.records}
-        if not usable:
-            raise ConfigError(f"nothing to train {', '.join(heads)} on: the data has no labels for it")
-        evaluate = partial(together, {head: made[head][1] for head in usable})
-        weights = [self.plan.weights.get(head, 1) for head in usable]
-        task = SharedTask(list(usable.values()), weights) if len(usable) > 1 else next(iter(usable.values()))
-        outcome: Outcome = train_heads(reading, task, config, folder / "training", evaluate=evaluate)
-        reading.notes["trained"] = list(usable)
+        tasks = {head: task for head, (task, _) in made.items() if task.records}
+        if "sentences" in heads and "sentences" not in tasks:
+            raise DatasetError(
+                "no question to train on has gold sentences and other passages beside its gold ones, which stage 1 of "
+                "the condenser learns from: name the sentences of some of them, or leave [reading] out"
+            )
+        if not tasks:
+            return {"trained": []}
+        measures = {head: measure for head, (_, measure) in made.items() if head in tasks and measure is not None}
+        measure = Measure(measures) if measures else None
+        task = _together(tasks, self.plan.weights)
+        outcome = train_heads(reading, task, config, folder / "training", evaluate=measure)
+        reading.notes["trained"] = list(tasks)
         reading.save(folder / "checkpoint")
-        told = {f"{head} records": len(task.records) for head, task in usable.items()}
-        measured = {name: round(value, 4) for name, value in evaluate().items()}
-        return {**told, **measured, "steps": outcome.step, "loss": outcome.loss, "training_seconds": outcome.seconds}
+        measured = measure.again(outcome.best_step == outcome.step) if measure else {}
+        return {
+            "trained": list(tasks),
+            "records": {head: len(task.records) for head, task in tasks.items()},
+            "steps": outcome.step,
+            "loss": outcome.loss,
+            "training_seconds": round(outcome.seconds, 2),
+            "dev": {name: round(value, 4) for name, value in measured.items()},
+        }
 
     def _origin(self, origin: str | Path, heads: Sequence[str]) -> CrossEncoder:
-        if (Path(origin) / "backbone.json").exists():
-            return CrossEncoder.load(origin, device=self.rounds.device, trainable=True)
-        wanted = HEADS if self.plan.shared else heads
-        chosen = {head: self.plan.heads[head] for head in wanted}
-        return CrossEncoder.from_backbone(origin, chosen, device=self.rounds.device)
+        """Heads of a backbone, or a cross-encoder to go on from."""
+        source = resolve(origin)
+        if read_json(source / "config.json").get("format") in OURS:
+            return CrossEncoder.load(component_folder(source, heads[0]), device=self.rounds.device, trainable=True)
+        chosen = {head: self.plan.heads[head] for head in (HEADS if self.plan.shared else heads)}
+        return CrossEncoder.from_backbone(source, chosen, self.plan.inputs, device=self.rounds.device)
 
-    def _task(self, reading: CrossEncoder, head: str) -> tuple[Task, Metrics]:
-        """A head's training records as a task, and its measure on dev."""
-        made: dict[str, Callable[[CrossEncoder], tuple[Task, Metrics]]] = {
-            "sentences": self._sentences,
-            "facts": self._facts,
-            "reranker": self._reranker,
-            "verifier": self._verifier,
-            "answerer": self._answerer,
+    def _task(self, reading: CrossEncoder, head: str) -> tuple[Task, Metrics | None]:
+        """A head's training records as a task, and its measure on dev, if there is anything to measure on."""
+        make: Callable[[CrossEncoder, str], Made[Any]] = getattr(self, f"_{head}")
+        train, dev = (make(reading, part) for part in PARTS)
+        for reason, count in train.left_out.items():
+            log.info("%s: %s records are left out: %s", head, f"{count:,}", reason)
+        if not train.records:
+            log.warning("%s: nothing to learn from, so the model will not have it", head)
+        kinds: dict[str, tuple[Callable[..., Task], Callable[..., Mapping[str, float]], tuple[Any, ...]]] = {
+            "sentences": (SentenceTask, sentence_metrics, (self.world.passage,)),
+            "facts": (FactTask, fact_metrics, ()),
+            "reranker": (RerankTask, rerank_metrics, (self.world.passage,)),
+            "verifier": (VerdictTask, verdict_metrics, ()),
+            "answerer": (AnswerTask, answer_metrics, ()),
         }
-        return made[head](reading)
+        task, metrics, passages = kinds[head]
+        measure = partial(metrics, reading, dev.records, *passages) if dev.records else None
+        return task(reading, train.records, *passages, self.plan.learning), measure
 
-    def _sentences(self, reading: CrossEncoder) -> tuple[Task, Metrics]:
-        train, dev = (sentence_examples(self._steps(part), self.world.passage).records for part in PARTS)
-        task = SentenceTask(reading, train, self._lookup, self.plan.learning)
-        return task, partial(sentence_metrics, reading, dev, self._lookup)
+    def _sentences(self, _: CrossEncoder, part: str) -> Made[Any]:
+        most = max(self.plan.negatives)
+        return self._within(sentence_examples(self._steps(part), self.world.passage, negatives=most))
 
-    def _reranker(self, reading: CrossEncoder) -> tuple[Task, Metrics]:
-        train, dev = (rerank_examples(self._steps(part), self.world.passage).records for part in PARTS)
-        task = RerankTask(reading, train, self._lookup, self.plan.learning)
-        return task, partial(rerank_metrics, reading, dev, self._lookup)
+    def _reranker(self, _: CrossEncoder, part: str) -> Made[Any]:
+        most = max(self.plan.negatives)
+        return self._within(rerank_examples(self._steps(part), self.world.passage, negatives=most))
 
-    def _facts(self, reading: CrossEncoder) -> tuple[Task, Metrics]:
-        train, dev = (
-            fact_examples(self._examples(part), self._kept(part, "gold"), self._kept(part, "found"), copies=2).records
-            for part in PARTS
-        )
-        return FactTask(reading, train, self.plan.learning), partial(fact_metrics, reading, dev)
+    def _within(self, made: Made[Any]) -> Made[Any]:
+        """With the negatives that the plan allows to each hop."""
+        records: Sequence[SentenceExample | RerankExample] = made.records
+        made.records = [replace(each, negatives=each.negatives[: self.plan.negatives_at(each.hop)]) for each in records]
+        return made
 
-    def _verifier(self, reading: CrossEncoder) -> tuple[Task, Metrics]:
-        labels = reading.outputs("verifier")
-        train, dev = (verdict_examples(self._examples(part), self._evidence(part), labels).records for part in PARTS)
-        return VerdictTask(reading, train, self.plan.learning), partial(verdict_metrics, reading, dev)
+    def _facts(self, _: CrossEncoder, part: str) -> Made[Any]:
+        return fact_examples(self._examples(part), self._kept(part, "gold"), self._kept(part, "found"), copies=POOLS)
 
-    def _answerer(self, reading: CrossEncoder) -> tuple[Task, Metrics]:
-        train, dev = (answer_examples(self._examples(part), self._evidence(part)).records for part in PARTS)
-        return AnswerTask(reading, train, self.plan.learning), partial(answer_metrics, reading, dev)
+    def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
+        return verdict_examples(self._examples(part), self._evidence(part), reading.outputs("verifier"))
 
-    @property
-    def _lookup(self) -> Callable[[str], Passage]:
-        return self.world.passages.__getitem__
+    def _answerer(self, _: CrossEncoder, part: str) -> Made[Any]:
+        return answer_examples(self._examples(part), self._evidence(part))
+
+    # What earlier stages made
+
+    def _steps(self, part: str) -> list[Step]:
+        return list(read_records(self.run.folder("rankings") / f"{part}.jsonl.gz", Step))
 
     def _examples(self, part: str) -> list[Example]:
         return [question.example for question in getattr(self.world, part)]
@@ -281,12 +233,23 @@ class ReadingRun:
         return {part: {one.qid: one for one in read_records(folder / f"{part}.jsonl.gz", Scored)} for part in PARTS}
 
 
-def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:
-    scores = [-torch.inf] * len(passage.sentences)
-    for fact in facts:
-        scores[fact.sid] = fact.score
-    return scores
+class Measure:
+    """The dev metrics of several heads; the last ones are remembered."""
+
+    def __init__(self, heads: Mapping[str, Metrics]) -> None:
+        self._heads = heads
+        self._last: dict[str, float] | None = None
+
+    def __call__(self) -> dict[str, float]:
+        self._last = together(self._heads)
+        return self._last
+
+    def again(self, unchanged: bool) -> dict[str, float]:
+        """Those of the weights as they are: the last ones, where they are `unchanged` since."""
+        return self._last if unchanged and self._last is not None else self()
 
 
-def _lookup(scores: Mapping[tuple[str, str], Sequence[float]]) -> Scorer:
-    return lambda query, passage: scores[query.text, passage.pid]
+def _together(tasks: Mapping[str, Task], weights: Mapping[str, int]) -> SharedTask | Task:
+    if len(tasks) == 1:
+        return next(iter(tasks.values()))
+    return SharedTask(list(tasks.values()), [weights.get(head, 1) for head in tasks])

@@ -227,7 +227,7 @@ class Rounds:
         return f"retriever-{turn if self.plan.per_hop else 1}"
 
     def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
-        self._release()
+        self.release()
         encoder = self._load("start", trainable=True)
         usable = [record for record in records if record.positives and record.negatives]
         training = replace(self.plan.training, steps=steps)
@@ -252,11 +252,12 @@ class Rounds:
     def haystacks(self, stage: str) -> Haystacks:
         """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
         if self._kept is None or self._kept[0] != stage:
-            self._release()
+            self.release()
             self._kept = stage, Haystacks(self._load(stage), self._corpora)
         return self._kept[1]
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Forget the encoded corpora: what is trained next may need their place."""
         self._kept = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

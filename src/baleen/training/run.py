@@ -2,61 +2,91 @@
 
     train(read_plan(Path("runs/small.toml")), Path("runs/small"))
 
+    runs/small/plan.json            the settings, resolved
+    runs/small/STAGE/               what each stage made; see rounds.py and reading_run.py
+    runs/small/model/               the model, for `Baleen.load` and --model
+    runs/small/summary.json         what every stage came to, and how the order of hops that was found compares
+
 What is done is skipped, so a run that was killed goes on where it stood, and one of several stages can be done again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from baleen.checkpoint import replacing
-from baleen.crossencoder import CrossEncoder
+from baleen.checkpoint import read_json, replacing
+from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.encoder import Encoder
-from baleen.errors import TrainingError
+from baleen.errors import ConfigError, TrainingError
 from baleen.model_folder import write_model
-from baleen.training.inspection import Inspected
+from baleen.training.inspection import Inspected, agreement, orders
+from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
 from baleen.training.plan import RunPlan
 from baleen.training.reading_run import ReadingRun
 from baleen.training.rounds import Rounds
-from baleen.training.run_folder import RunFolder, read_records
-from baleen.training.world import load_world
+from baleen.training.run_folder import RunFolder, read_records, write_json
+from baleen.training.world import World, load_world
 
 log = logging.getLogger(__name__)
 
-MODEL = "model"
+MODEL, SUMMARY = "model", "summary.json"
 
 
 def stages(plan: RunPlan) -> list[str]:
-    reading = ReadingRun.stages(plan.reading) if plan.reading else []
+    """In the order in which they are done."""
+    reading = plan.reading.stages if plan.reading else []
     return [*Rounds.stages(plan.retriever, plan.hops), *reading, MODEL]
 
 
-def train(
-    plan: RunPlan, folder: Path, *, stage: str | None = None, device: str | None = None
-) -> dict[str, dict[str, Any]]:
-    """Do what is not done, from `stage` on if it is named; the report of each stage."""
+def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str | None = None) -> dict[str, Any]:
+    """Do what is not done, from `stage` on if it is named; the summary, which stands in summary.json too.
+
+    `stage` may also be the name of a component, for the stage that makes it.
+    """
+    _refuse_processes()
     run = RunFolder(folder, stages(plan))
-    run.begin(plan.told(), stage)
+    run.begin(plan.told(), _stage_of(plan, stage))
+    if (folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages):
+        log.info("%s: every stage is done", folder)
+        return read_json(folder / SUMMARY)
+    (folder / SUMMARY).unlink(missing_ok=True)
     world = load_world(plan.collections, plan.root, plan.missing)
-    rounds = Rounds(plan.retriever, plan.hops, world, run, device)
+    retriever = replace(plan.retriever, backbone=plan.backbone(plan.retriever.backbone))
+    rounds = Rounds(retriever, plan.hops, world, run, device)
     rounds.train()
     if plan.reading is not None:
-        ReadingRun(plan.reading, rounds).train()
+        reading = replace(plan.reading, backbone=plan.backbone(plan.reading.backbone))
+        ReadingRun(reading, rounds).train()
     run.do(MODEL, _assemble, plan, run)
-    return {name: report for name in run.stages if (report := run.report(name)) is not None}
+    write_json(folder / SUMMARY, _summary(plan, run, world))
+    return read_json(folder / SUMMARY)
+
+
+def _refuse_processes() -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "a whole run is one process, and torchrun started several: start it without torchrun, or train single "
+            "models with `train_retriever` and `train_heads`, which take several processes"
+        )
+
+
+def _stage_of(plan: RunPlan, name: str | None) -> str | None:
+    if name is not None and name in HEADS and name not in stages(plan) and plan.reading is not None:
+        return plan.reading.stage(name)
+    return name
 
 
 def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
     """The trained components as one model, in float16."""
-    components = {"retriever": "retriever"}
-    if plan.reading is not None:
-        components |= ReadingRun.components(plan.reading)
-    with replacing(folder / "checkpoint") as aside:
+    components = {"retriever": "retriever", **_readers(plan, run)}
+    with replacing(folder) as aside:
         for name in dict.fromkeys(components.values()):
             source = run.folder(name) / "checkpoint"
             kind = Encoder if name == "retriever" else CrossEncoder
@@ -65,13 +95,49 @@ def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
     return {"components": components}
 
 
+def _readers(plan: RunPlan, run: RunFolder) -> dict[str, str]:
+    """The heads that there was something to train on, with the stage of each."""
+    if plan.reading is None:
+        return {}
+    found = {head: plan.reading.stage(head) for head in HEADS}
+    return {head: stage for head, stage in found.items() if head in (run.report(stage) or {})["trained"]}
+
+
+def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
+    reports = {name: run.report(name) for name in run.stages}
+    found = orders(line for file in _inspected(run.root) for line in read_records(file, Inspected))
+    compared = {} if plan.retriever.order != "latent" else _compared(found, world)
+    return {"order": plan.retriever.order, "agreement": compared, "stages": reports}
+
+
+def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
+    """The latent order beside the heuristic one, and beside the one that a dataset gives."""
+    examples = [question.example for question in world.train if question.example.qid in found]
+    others = {
+        "heuristic": {example.qid: heuristic_order(example, world.passage) for example in examples},
+        "given": {example.qid: oracle_order(example) for example in examples if example.order},
+    }
+    return {name: agreement(found, other).to_json() for name, other in others.items() if other}
+
+
 def explain(folder: Path, qid: str) -> list[Inspected]:
-    """What the run inferred of one question, hop by hop."""
-    files = sorted(folder.glob("hop-*/inspected.jsonl"))
+    """What a run inferred of one question, hop by hop; of its id the last part will do, if no other ends so."""
+    files = _inspected(folder)
     if not files:
-        raise TrainingError(f"{folder}: no hop of this run is done yet")
-    lines = [line for file in files for line in read_records(file, Inspected)]
-    found = [line for line in lines if f"/{line.qid}".endswith(f"/{qid}")]
+        raise TrainingError(f"{folder}: no hop of this run is done yet, or it is not the folder of a run")
+    found = [line for file in files for line in _lines(file, qid)]
+    qids = list(dict.fromkeys(line.qid for line in found))
+    exact = [line for line in found if line.qid == qid]
     if not found:
-        raise TrainingError(f"{folder}: no question has the id '{qid}'")
-    return found
+        raise TrainingError(f"{folder}: no question that was trained on has the id '{qid}'")
+    if len(qids) > 1 and not exact:
+        raise TrainingError(f"{folder}: '{qid}' may be any of {', '.join(qids[:5])}: give more of the id")
+    return sorted(exact or found, key=lambda line: line.hop)
+
+
+def _lines(file: Path, qid: str) -> Iterator[Inspected]:
+    return (line for line in read_records(file, Inspected) if f"/{line.qid}".endswith(f"/{qid}"))
+
+
+def _inspected(folder: Path) -> list[Path]:
+    return sorted(folder.glob("hop-*/inspected.jsonl"))

@@ -9,6 +9,7 @@ runs/small/
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -20,11 +21,12 @@ from baleen import bytelines
 from baleen.errors import ConfigError, TrainingError
 from baleen.types import Record
 
+log = logging.getLogger(__name__)
+
 Kind = TypeVar("Kind", bound=Record)
 Report = Mapping[str, Any]
 
-
-DONE = "done.json"
+DONE, PLAN = "done.json", "plan.json"
 
 
 class RunFolder:
@@ -47,33 +49,40 @@ class RunFolder:
         A stage that was broken off finds its folder as it left it.
         """
         assert stage in self.stages, f"{stage} is not among the stages"
-        known = self.report(stage)
+        known, place = self.report(stage), f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}"
         if known is not None:
+            log.info("%s: done before", place)
             return known
         folder, start = self.folder(stage), time.monotonic()
+        log.info("%s: %s", place, "goes on" if folder.exists() else "starts")
         folder.mkdir(parents=True, exist_ok=True)
         report = {**work(folder, *arguments), "seconds": round(time.monotonic() - start, 2)}
         write_json(folder / DONE, report)
+        log.info("%s: done in %s", place, spell(report["seconds"]))
         return report
 
     def begin(self, plan: Mapping[str, Any], first: str | None = None) -> None:
-        """Take up the run of a plan; another plan's folder is refused.
+        """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
 
         With `first`, that stage and those after it start anew, under this plan, on what the stages before it made.
         """
         if first is not None and first not in self.stages:
             raise ConfigError(f"there is no stage '{first}'; the stages are {', '.join(self.stages)}")
         told = json.loads(json.dumps(plan))
+        if not (self.root / PLAN).exists() and self.root.exists() and any(self.root.iterdir()):
+            raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
         if first is None:
             self._refuse_another(told)
         else:
             self._forget(self.stages[self.stages.index(first) :])
         self.root.mkdir(parents=True, exist_ok=True)
-        write_json(self.root / "plan.json", told)
+        write_json(self.root / PLAN, told)
 
     def _refuse_another(self, plan: Mapping[str, Any]) -> None:
-        file = self.root / "plan.json"
-        before = json.loads(file.read_text("utf-8")) if file.exists() else plan
+        """A plan of which no stage has begun, say because its data could not be read, may still be mended."""
+        file = self.root / PLAN
+        begun = file.exists() and any(path.is_dir() for path in self.root.iterdir())
+        before = json.loads(file.read_text("utf-8")) if begun else plan
         changed = sorted(key for key in {*before, *plan} if before.get(key) != plan.get(key))
         if changed:
             raise TrainingError(
@@ -87,6 +96,14 @@ class RunFolder:
             (self.folder(stage) / DONE).unlink(missing_ok=True)
         for stage in stages:
             shutil.rmtree(self.folder(stage), ignore_errors=True)
+
+
+def spell(seconds: float) -> str:
+    """`7.3 s`, `12 min 5 s`, `3 h 20 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def write_json(file: Path, value: Mapping[str, Any]) -> None:

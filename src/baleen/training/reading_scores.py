@@ -1,0 +1,98 @@
+"""What stage 1 of the condenser says of what was found, and of gold passages none of whose sentences is known for gold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+import torch
+
+from baleen.condenser import best, score_sentences, sentence_fact
+from baleen.crossencoder import CrossEncoder
+from baleen.progress import progress
+from baleen.stopwatch import Stopwatch
+from baleen.training.condenser_examples import Scorer, gold_sids
+from baleen.training.supervision import Lookup, Step
+from baleen.types import Fact, Passage, Query, Record
+
+KEPT = 30  # sentences of each question that are kept with their scores
+AT_ONCE = 64  # queries whose passages are scored together
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored(Record):
+    """A question's best sentences by stage 1, and its gold facts, known or inferred."""
+
+    qid: str
+    found: tuple[Fact, ...]
+    gold: tuple[Fact, ...]
+
+
+def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
+    """By qid, the best sentences of all that its hops found."""
+    found: dict[str, list[Fact]] = {}
+    with progress("scoring", len(steps), "queries") as bar:
+        for some in _slices(steps, AT_ONCE):
+            hops = [step.supervised for step in some]
+            passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
+            for hop, facts in zip(hops, _scored(reading, [hop.query for hop in hops], passages), strict=True):
+                found[hop.qid] = best([*found.get(hop.qid, []), *facts], KEPT)
+            bar.advance(len(some))
+    return found
+
+
+def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
+    """A score for every sentence of the gold passages none of whose sentences is known for gold.
+
+    Each is read beside the facts, known or inferred, of the hops before it: of a claim alone nothing tells which of its
+    hops a passage is for.
+    """
+    scores: dict[tuple[str, str], list[float]] = {}
+    facts: dict[str, tuple[Fact, ...]] = {}
+    for _, group in groupby(sorted(steps, key=_hop), key=_hop):
+        hop = list(group)
+        unclear = [(step, passage(pid)) for step in hop for pid in step.supervised.positives if _unclear(step, pid)]
+        for some in _slices(unclear, 4 * AT_ONCE):
+            queries = [Query(step.supervised.query.text, facts.get(step.supervised.qid, ())) for step, _ in some]
+            for query, (_, read), found in zip(
+                queries, some, _scored(reading, queries, [[read] for _, read in some]), strict=True
+            ):
+                scores[query.text, read.pid] = _by_sid(read, found)
+        for step in hop:
+            facts[step.supervised.qid] = (*facts.get(step.supervised.qid, ()), *_facts(step, scores, passage))
+    return lambda query, read: scores[query.text, read.pid]
+
+
+def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passage: Lookup) -> Iterator[Fact]:
+    hop = step.supervised
+    for pid in hop.positives:
+        read = passage(pid)
+        for sid in gold_sids(step.state.example, hop.query, read, lambda query, own: scores[query.text, own.pid]):
+            yield sentence_fact(read, sid, 0.0, hop.hop)
+
+
+def _scored(reading: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[list[Fact]]:
+    return score_sentences(reading, queries, passages, 1, Stopwatch(len(queries)))
+
+
+def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:
+    scores = [-torch.inf] * len(passage.spans)
+    for fact in facts:
+        scores[fact.sid] = fact.score
+    return scores
+
+
+def _unclear(step: Step, pid: str) -> bool:
+    return not any(known == pid for known, _ in step.state.example.facts)
+
+
+def _hop(step: Step) -> int:
+    return step.supervised.hop
+
+
+def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

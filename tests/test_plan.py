@@ -1,0 +1,128 @@
+"""Plans of runs: what a TOML file becomes, and what is said of one that makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from baleen.crossencoder import THREE_LABELS
+from baleen.errors import ConfigError
+from baleen.training.plan import RunPlan, read_plan
+from baleen.training.reading_plan import ReadingPlan
+from baleen.training.rounds import RetrieverPlan
+from baleen.training.run import stages
+from baleen.training.settings import TrainConfig
+from baleen.training.world import CollectionPlan, Source
+from run_fakes import without, write_plan
+
+RUNS = Path(__file__).parents[1] / "runs"
+
+
+def test_a_plan_is_read_with_everything_in_it(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path))
+    assert plan.root == tmp_path
+    assert (plan.hops, plan.missing) == (2, "fail")
+    sources = (Source("own", "train.jsonl"),), (Source("own", "dev.jsonl"),)
+    assert plan.collections == (CollectionPlan("toy", ("corpus.jsonl",), *sources),)
+    assert (plan.retriever.backbone, plan.retriever.depths) == ("backbone", (3, 4))
+    assert (plan.retriever.encoder.dim, plan.retriever.training.batch_size) == (16, 4)
+    assert plan.reading is not None
+    assert (plan.reading.inputs.length, plan.reading.first.steps, plan.reading.training.save_every) == (96, 2, 2)
+    assert plan.reading.learning.negatives == 1, "what is not set keeps its default"
+
+
+def test_a_plan_may_train_a_retriever_alone(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path, "alone", without("[reading]")))
+    assert plan.reading is None
+    assert stages(plan) == ["start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
+
+
+def test_stages_of_shared_and_of_separate_backbones(tmp_path: Path) -> None:
+    shared = read_plan(write_plan(tmp_path))
+    apart = read_plan(write_plan(tmp_path, "apart", ("shared = true", "shared = false")))
+    first = ["start", "retriever-1", "hop-1", "hop-2", "retriever", "rankings", "sentences", "scores"]
+    assert stages(shared) == [*first, "reading", "model"]
+    assert stages(apart) == [*first, "facts", "reranker", "verifier", "answerer", "model"]
+
+
+def test_what_is_told_of_a_plan_is_json_without_its_place(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path))
+    told = json.loads(json.dumps(plan.told()))
+    assert "root" not in told
+    assert told["collections"][0]["train"] == [{"dataset": "own", "file": "train.jsonl"}]
+    assert told["reading"]["first"]["steps"] == 2
+
+
+def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path))
+    assert plan.backbone("backbone") == "backbone"
+    (tmp_path / "backbone").mkdir()
+    assert plan.backbone("backbone") == str(tmp_path / "backbone")
+    assert plan.backbone("bert-base-uncased") == "bert-base-uncased"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("hops = 2", "hpos = 2", "there is no setting 'hpos'; did you mean 'hops'?"),
+        ("hops = 2", "hops = 0", "hops = 0, which should be at least 1"),
+        ("hops = 2", 'hops = "two"', "hops = 'two' should be int"),
+        ("hops = 2", 'root = "/"', "there is no setting 'root'; known are collections, hops, missing, reading, retriever"),
+        ("hops = 2", 'missing = "ignore"', "missing = 'ignore' should be one of 'fail', 'drop'"),
+        ("[retriever]", "[retreiver]", "there is no setting 'retreiver'; did you mean 'retriever'?"),
+        (*without("[retriever]"), "the setting 'retriever' is missing, and has no default"),
+        ('name = "toy"', 'nam = "toy"', "collections[0]: there is no setting 'nam'; did you mean 'name'?"),
+        ('name = "toy"', 'name = "a/b"', "collections[0]: name = 'a/b', which should name a collection, without a '/'"),
+        ('name = "toy"', "", "collections[0]: the setting 'name' is missing, and has no default"),
+        ('["corpus.jsonl"]', '"corpus.jsonl"', "collections[0]: corpus = 'corpus.jsonl' should be a list of str"),
+        ("train = [{ dataset", "train = [{ dateset", "collections[0]: train[0]: there is no setting 'dateset'; did you"),
+        ("final_steps", "finalsteps", "retriever: there is no setting 'finalsteps'; did you mean 'final_steps'?"),
+        ("steps = [2]", 'steps = ["2"]', "retriever: steps = ['2'] should be a list of int"),
+        ("steps = [2]", "steps = 2", "retriever: steps = 2 should be a list of int"),
+        ("steps = [2]", "steps = []", "retriever: steps = [], which should be numbers of at least 1"),
+        ("query_focus", "query_fokus", "retriever: encoder: there is no setting 'query_fokus'; did you mean 'query_focus'?"),
+        ("save_every", "save_evry", "reading: training: there is no setting 'save_evry'; did you mean 'save_every'?"),
+        ("shared = true", 'shared = "yes"', "reading: shared = 'yes' should be bool"),
+        ("shared = true", "labels = 4", "reading: labels = 4, which should be 2 or 3"),
+        ("shared = true", "weights = { fakts = 2 }", "reading: weights: there is no head 'fakts'; known are sentences"),
+        ("shared = true", "weights = { facts = 0 }", "reading: weights: facts = 0, which should be at least 1"),
+        ("shared = true", "facts = { steps = 3 }", "reading: facts has a training of its own, which it can have only"),
+        ("length = 96", "length = 50", "reading: length = 50 leaves too little beside query_length = 48"),
+        ("negatives = [3]", "negatives = []", "reading: depth = 4 and negatives = [], which should be numbers"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_told_with_the_way_to_it(tmp_path: Path, old: str, new: str, said: str) -> None:
+    file = write_plan(tmp_path, "plan", (old, new))
+    with pytest.raises(ConfigError) as refusal:
+        read_plan(file)
+    assert str(refusal.value).startswith(f"{file}: {said}")
+
+
+def test_a_plan_needs_a_collection(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text('collections = []\n[retriever]\nbackbone = "any"\n')
+    with pytest.raises(ConfigError, match=r"plan\.toml: a plan needs at least one of \[\[collections\]\]"):
+        read_plan(file)
+
+
+def test_three_labels_make_a_head_of_three(tmp_path: Path) -> None:
+    plan = read_plan(write_plan(tmp_path, "three", ("shared = true", "labels = 3")))
+    assert plan.reading is not None
+    assert plan.reading.heads["verifier"].outputs == THREE_LABELS
+
+
+def test_heads_apart_may_be_trained_each_in_its_way() -> None:
+    own, common = TrainConfig(steps=7), TrainConfig(steps=5)
+    plan = ReadingPlan("any", shared=False, training=common, verifier=own, negatives=(10, 30))
+    assert [plan.training_of(head) for head in ("facts", "verifier")] == [common, own]
+    assert [plan.negatives_at(hop) for hop in (1, 2, 3)] == [10, 30, 30]
+
+
+@pytest.mark.parametrize("file", sorted(RUNS.glob("*.toml")), ids=lambda file: file.stem)
+def test_the_plans_that_come_with_the_code_can_be_read(file: Path) -> None:
+    plan = read_plan(file)
+    assert isinstance(plan, RunPlan)
+    assert isinstance(plan.retriever, RetrieverPlan)
+    assert stages(plan)[-1] == "model"

@@ -1,0 +1,341 @@
+"""A whole run on a world of thirty people: from files to a model that verifies and answers, stopped and gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import run_fakes
+from baleen import corpus
+from baleen.checkpoint import read_json
+from baleen.crossencoder import HEADS, CrossEncoder
+from baleen.encoder import Encoder
+from baleen.errors import CheckpointError, ConfigError, DatasetError, TrainingError
+from baleen.index import Index
+from baleen.model_folder import read_model
+from baleen.system import Baleen
+from baleen.training.plan import read_plan
+from baleen.training.run import explain, train
+from baleen.training.run_folder import DONE
+from baleen.types import Answer, Verdict
+from fakes import electra_folder
+from run_fakes import without, write_plan
+from toy_world import ToyWorld, make_world
+
+APART = ("shared = true", "shared = false")
+ALONE = without("[reading]")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Threads would spend longer on meeting each other than on so few numbers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
+    toy = make_world(tmp_path_factory.mktemp("toy"), people=30, train=18, dev=6)
+    toy.backbone(toy.folder / "backbone")
+    return toy
+
+
+def done(folder: Path) -> list[str]:
+    return sorted(file.parent.name for file in folder.glob(f"*/{DONE}"))
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "plan.json")
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
+
+
+def run(plan: Path, folder: Path, **options: Any) -> dict[str, Any]:
+    return train(read_plan(plan), folder, device="cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def shared(toy: ToyWorld) -> Path:
+    folder = toy.folder / "shared"
+    run(write_plan(toy.folder, "shared"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def apart(toy: ToyWorld) -> Path:
+    folder = toy.folder / "apart"
+    run(
+        write_plan(toy.folder, "apart", APART, ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2")),
+        folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def copied(shared: Path, tmp_path: Path) -> Path:
+    shutil.copytree(shared, tmp_path / "run")
+    return tmp_path / "run"
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("kind", ["shared", "apart"])
+def test_a_run_ends_in_a_model_that_verifies_and_answers(
+    kind: str, toy: ToyWorld, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    folder: Path = request.getfixturevalue(kind) / "model"
+    encoder = Encoder.load(folder, "cpu")
+    Index.build(tmp_path / "index", corpus.read(toy.folder / "corpus.jsonl"), encoder, bits=4)
+    baleen = Baleen.load(folder, tmp_path / "index", device="cpu")
+    assert baleen.config.depths == (3, 4), "the plan's hops and depths come with the model"
+    name = toy.passages[0].title
+    verdict, answer = (
+        baleen.verify(f"{name} hired someone who sails."),
+        baleen.ask(f"{name} hired someone who does what?"),
+    )
+    assert isinstance(verdict.outcome, Verdict)
+    assert isinstance(answer.outcome, Answer)
+    assert [len(hop.ranking) for hop in verdict.hops] == [3, 4]
+    assert verdict.untrained == ()
+
+
+def test_heads_share_one_backbone_or_have_one_each(shared: Path, apart: Path) -> None:
+    assert read_model(shared / "model").components == {"retriever": "retriever", **dict.fromkeys(HEADS, "reading")}
+    assert read_model(apart / "model").components == {"retriever": "retriever", **{head: head for head in HEADS}}
+    assert sorted(CrossEncoder.load(apart / "model" / "facts", "cpu").model.heads) == ["facts"]
+
+
+def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
+    summary = read_json(shared / "summary.json")
+    assert list(summary["stages"]) == [
+        *("start", "retriever-1", "hop-1", "hop-2", "retriever", "rankings", "sentences", "scores", "reading", "model")
+    ]
+    reading = summary["stages"]["reading"]
+    assert reading["trained"] == list(HEADS)
+    assert (reading["records"]["verifier"], reading["records"]["answerer"], reading["steps"]) == (9, 9, 6)
+    assert {"sentences_best", "facts_exact", "reranker_metric", "verifier_metric", "answerer_em"} < reading[
+        "dev"
+    ].keys()
+    assert read_json(apart / "verifier" / DONE)["dev"].keys() == {"metric", "verifier_metric"}
+
+
+def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: ToyWorld, tmp_path: Path) -> None:
+    compared = read_json(shared / "summary.json")["agreement"]
+    assert list(compared) == ["heuristic"], "these questions come without an order"
+    assert (compared["heuristic"]["claims"], compared["heuristic"]["golds"]) == (18, 54)
+    ordered = write_plan(toy.folder, "ordered", ALONE, ("train.jsonl", "ordered.jsonl"))
+    assert list(run(ordered, tmp_path / "ordered")["agreement"]) == ["heuristic", "given"]
+    settled = write_plan(toy.folder, "settled", ALONE, ("per_hop = false", 'order = "heuristic"'))
+    assert run(settled, tmp_path / "settled")["agreement"] == {}, "there is nothing to compare"
+
+
+def test_a_retriever_alone_makes_a_model_too(toy: ToyWorld, tmp_path: Path) -> None:
+    run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")
+    assert read_model(tmp_path / "run" / "model").components == {"retriever": "retriever"}
+
+
+# Going on
+
+
+def test_what_is_done_is_not_done_again(toy: ToyWorld, shared: Path) -> None:
+    before, summary = stamps(shared), read_json(shared / "summary.json")
+    assert run(toy.folder / "shared.toml", shared) == summary
+    assert stamps(shared) == before
+
+
+def test_a_stage_can_be_done_anew(toy: ToyWorld, copied: Path) -> None:
+    before, loss = stamps(copied), read_json(copied / "reading" / DONE)["loss"]
+    run(toy.folder / "shared.toml", copied, stage="verifier")
+    after = stamps(copied)
+    anew = {name.partition("/")[0] for name in after if after[name] != before.get(name)}
+    assert anew == {"reading", "model", "summary.json"}, "with a shared backbone the verifier is made by `reading`"
+    assert read_json(copied / "reading" / DONE)["loss"] == loss
+
+
+def test_a_stage_that_is_not_there_is_refused_before_anything_is_touched(toy: ToyWorld, copied: Path) -> None:
+    before = stamps(copied)
+    with pytest.raises(
+        ConfigError, match="there is no stage 'raeding'; the stages are start, retriever-1, .*reading, model"
+    ):
+        run(toy.folder / "shared.toml", copied, stage="raeding")
+    assert stamps(copied) == before
+
+
+def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copied: Path) -> None:
+    before = stamps(copied)
+    other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
+    with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
+        run(other, copied)
+    assert stamps(copied) == before
+
+
+def test_a_folder_of_something_else_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.txt").write_text("mine")
+    with pytest.raises(TrainingError, match="holds something other than a run"):
+        run(write_plan(toy.folder), tmp_path)
+    assert list(stamps(tmp_path)) == ["model/mine.txt"]
+
+
+def test_a_kill_within_a_stage_of_reading_changes_nothing(toy: ToyWorld, shared: Path, copied: Path) -> None:
+    file = toy.folder / "shared.toml"
+    for stage in ("reading", "model"):
+        shutil.rmtree(copied / stage)
+    command = [sys.executable, run_fakes.__file__, str(file), str(copied), "reading", "1"]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -9, killed.stderr
+    assert "reading" not in done(copied)
+    assert [path.name for path in copied.glob("reading/training/step-*")] == ["step-000002"]
+    run(file, copied)
+    for name in ("reading/checkpoint/model.safetensors", "model/reading/model.safetensors"):
+        assert (copied / name).read_bytes() == (shared / name).read_bytes(), name
+    assert read_json(copied / "reading" / DONE)["loss"] == read_json(shared / "reading" / DONE)["loss"]
+
+
+# What the data lacks
+
+
+def rewritten(toy: ToyWorld, name: str, change: Any) -> tuple[str, str]:
+    """A change of a plan to training questions that are changed one by one."""
+    lines = [json.loads(line) for line in (toy.folder / "train.jsonl").read_text().splitlines()]
+    (toy.folder / f"{name}.jsonl").write_text("".join(json.dumps(change(line)) + "\n" for line in lines))
+    return "train.jsonl", f"{name}.jsonl"
+
+
+def without_keys(*keys: str) -> Any:
+    return lambda line: {key: value for key, value in line.items() if key not in keys}
+
+
+@pytest.mark.parametrize("way", [("shared = true", "shared = true"), APART], ids=["shared", "apart"])
+def test_heads_that_nothing_is_known_for_are_left_out(
+    way: tuple[str, str], toy: ToyWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of HoVer, whose claims have no answers."""
+    changes = rewritten(toy, "unanswered", without_keys("answer")), ("steps = 6", "steps = 2")
+    summary = run(write_plan(toy.folder, "unanswered", way, *changes), tmp_path / "run")
+    model = read_model(tmp_path / "run" / "model")
+    assert list(model.components) == ["retriever", *(head for head in HEADS if head != "answerer")]
+    assert "answerer: nothing to learn from, so the model will not have it" in caplog.text
+    if way == APART:
+        assert summary["stages"]["answerer"]["trained"] == []
+
+
+def test_without_gold_sentences_there_is_no_condenser_to_train(toy: ToyWorld, tmp_path: Path) -> None:
+    file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")))
+    with pytest.raises(DatasetError, match="no question to train on has gold sentences.*or leave .reading. out"):
+        run(file, tmp_path / "run")
+    assert "sentences" not in done(tmp_path / "run")
+
+
+def test_a_dataset_with_nothing_to_train_on_begins_no_stage(toy: ToyWorld, tmp_path: Path) -> None:
+    (toy.folder / "empty.jsonl").write_text("")
+    file = write_plan(toy.folder, "empty", ALONE, ("train.jsonl", "empty.jsonl"))
+    with pytest.raises(DatasetError, match=r"empty\.jsonl|nothing to train on"):
+        run(file, tmp_path / "run")
+    run(write_plan(toy.folder, "mended", ALONE), tmp_path / "run")  # the plan may be mended in the same folder
+
+
+def test_questions_without_gold_passages_cannot_be_trained_on(toy: ToyWorld, tmp_path: Path) -> None:
+    bare = rewritten(toy, "bare", lambda line: {**without_keys("facts")(line), "gold": []})
+    with pytest.raises(DatasetError, match="no question can be trained on with order = 'latent'"):
+        run(write_plan(toy.folder, "bare", ALONE, bare), tmp_path / "run")
+
+
+def test_a_gold_passage_that_is_missing_fails_a_run_or_drops_its_question(toy: ToyWorld, tmp_path: Path) -> None:
+    def lost(line: dict[str, Any]) -> dict[str, Any]:
+        return {**line, "gold": ["Atlantis"], "facts": []} if line["id"] in ("q0", "q1") else line
+
+    change = rewritten(toy, "lost", lost)
+    with pytest.raises(DatasetError, match="Atlantis"):
+        run(write_plan(toy.folder, "lost", ALONE, change), tmp_path / "run")
+    assert done(tmp_path / "run") == []
+    dropping = write_plan(toy.folder, "dropping", ALONE, change, ("hops = 2", 'hops = 2\nmissing = "drop"'))
+    assert run(dropping, tmp_path / "run")["stages"]["hop-1"]["claims"] == 16
+
+
+def test_a_file_that_is_not_there_is_named(toy: ToyWorld, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"absent\.jsonl"):
+        run(write_plan(toy.folder, "absent", ALONE, ("train.jsonl", "absent.jsonl")), tmp_path / "run")
+
+
+def test_nothing_is_measured_where_there_is_nothing_to_measure_on(toy: ToyWorld, tmp_path: Path) -> None:
+    changes = (('dev = [{ dataset = "own", file = "dev.jsonl" }]', ""), ("steps = 6", "steps = 2"))
+    stages = run(write_plan(toy.folder, "no-dev", *changes), tmp_path / "run")["stages"]
+    assert stages["reading"]["dev"] == stages["sentences"]["dev"] == {}
+    assert not [key for key in stages["retriever"] if key.startswith("dev")]
+
+
+# What is wrong in a folder
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(toy: ToyWorld, copied: Path, tmp_path: Path) -> None:
+    other = CrossEncoder.from_backbone(electra_folder(tmp_path / "electra"), {"sentences": HEADS["sentences"]})
+    shutil.rmtree(copied / "sentences" / "checkpoint")
+    other.save(copied / "sentences" / "checkpoint")
+    with pytest.raises(CheckpointError, match="this cross-encoder has no head 'facts', only sentences"):
+        run(toy.folder / "shared.toml", copied, stage="reading")
+
+
+def test_saves_of_another_architecture_are_refused(toy: ToyWorld, copied: Path, tmp_path: Path) -> None:
+    other = CrossEncoder.from_backbone(electra_folder(tmp_path / "electra"))
+    shutil.rmtree(copied / "sentences" / "checkpoint")
+    other.save(copied / "sentences" / "checkpoint")
+    for file in (copied / "reading" / DONE, copied / "model" / DONE):
+        file.unlink()
+    with pytest.raises(TrainingError, match="reading"):
+        run(toy.folder / "shared.toml", copied)
+    assert "reading" not in done(copied)
+
+
+def test_a_loss_that_is_no_number_names_its_step_and_can_be_mended(toy: ToyWorld, tmp_path: Path) -> None:
+    wild = (
+        "[reading.first]\nsteps = 2\nbatch_size = 4\nlr = 1e-3",
+        "[reading.first]\nsteps = 9\nbatch_size = 4\nlr = 1e30",
+    )
+    with pytest.raises(TrainingError, match=r"step \d: loss is nan.* at learning rate .*lower lr"):
+        run(write_plan(toy.folder, "wild", wild), tmp_path / "run")
+    assert "sentences" not in done(tmp_path / "run")
+    run(write_plan(toy.folder, "tame"), tmp_path / "run", stage="sentences")
+    assert "model" in done(tmp_path / "run")
+
+
+def test_several_processes_are_refused(toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="a whole run is one process"):
+        run(write_plan(toy.folder), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# What was inferred
+
+
+def test_a_question_is_explained_by_any_end_of_its_id(shared: Path) -> None:
+    lines = explain(shared, "toy/own/q3")
+    assert [line.hop for line in lines] == list(range(1, len(lines) + 1))
+    assert {line.qid for line in lines} == {"toy/own/q3"}
+    assert explain(shared, "own/q3") == explain(shared, "q3") == lines
+
+
+def test_an_id_that_is_unknown_or_stands_for_several_is_told(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no question that was trained on has the id '3'"):
+        explain(shared, "3")
+    with pytest.raises(TrainingError, match="no hop of this run is done yet"):
+        explain(tmp_path, "q3")
+    twice = (
+        "[[collections]]",
+        '[[collections]]\nname = "two"\ncorpus = ["corpus.jsonl"]\ntrain = [{ dataset = "own", file = "train.jsonl" }]\n\n[[collections]]',
+    )
+    run(write_plan(toy.folder, "twice", ALONE, twice), tmp_path / "twice")
+    with pytest.raises(TrainingError, match="'q3' may be any of two/own/q3, toy/own/q3: give more of the id"):
+        explain(tmp_path / "twice", "q3")
+    assert explain(tmp_path / "twice", "two/own/q3")[0].qid == "two/own/q3"
