@@ -8,7 +8,9 @@ import sys
 import typer
 
 from baleen.cli.benching import bench
+from baleen.cli.comparing import compare
 from baleen.cli.demo import demo
+from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
@@ -22,8 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, train, split, init, demo):
+for command in (verify, ask, search, index, train, split, init, demo, compare):
     app.command()(command)
+app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")
 
 

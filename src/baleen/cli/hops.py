@@ -19,7 +19,6 @@ from baleen.cli.claims import Claim, checked, read_claims
 from baleen.cli.document import ASK, VERIFY, Task, document, explanations
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
 from baleen.cli.results import Results, describe_run, line
-from baleen.errors import ConfigError
 
 if TYPE_CHECKING:
     from baleen.system import Baleen
@@ -108,7 +107,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
-    settings = _settings(hops, k, pipeline, stop_early, stand_in)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in)
     asked = Asked(claim, file, out, batch_size, explain, as_json)
     _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads))
 
@@ -131,12 +130,12 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
-    settings = _settings(hops, k, pipeline, stop_early, stand_in)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in)
     asked = Asked(question, file, out, batch_size, explain, as_json)
     _run(ASK, asked, settings, lambda: _load(index, model, device, threads))
 
 
-def _settings(
+def run_options(
     hops: int | None, k: str | None, pipeline: Pipeline | None, stop_early: bool | None, stand_in: bool | None
 ) -> dict[str, Any]:
     """Options of RunConfig; None is for the model to say."""
@@ -223,22 +222,11 @@ def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mappi
             sys.stdout.buffer.flush()
         return
     with Results.open(asked.out, run) as kept:
-        left = [claim for claim in claims if not _is_done(claim, kept)]
+        left = [claim for claim in claims if not kept.holds(claim.id, claim.text)]
         if len(left) < len(claims):
             log.info("%s of %s are in %s already", f"{len(claims) - len(left):,}", f"{len(claims):,}", asked.out)
         for results in _batches(task, asked, left, settings, system):
             kept.append(results)
-
-
-def _is_done(claim: Claim, kept: Results) -> bool:
-    if claim.id not in kept.done:
-        return False
-    if kept.done[claim.id] != claim.text:
-        raise ConfigError(
-            f"{kept.path}: its result '{claim.id}' is of another text than the one that has this id now; "
-            "choose another --out, or remove this one"
-        )
-    return True
 
 
 def _batches(

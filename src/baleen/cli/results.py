@@ -78,6 +78,17 @@ class Results:
                 raise ConfigError(f"{path}: another process is writing to it; wait, or choose another --out") from None
             yield cls(path, file, run)
 
+    def holds(self, claim_id: str, text: str) -> bool:
+        """Whether there is a result for a claim; one of another text under the same id is a ConfigError."""
+        if claim_id not in self.done:
+            return False
+        if self.done[claim_id] != text:
+            raise ConfigError(
+                f"{self.path}: its result '{claim_id}' is of another text than the one that has this id now; "
+                "choose another --out, or remove this one"
+            )
+        return True
+
     def append(self, results: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """(id, document) pairs, on disk when this returns."""
         self._file.write(b"".join(line(self.run, claim_id, told) for claim_id, told in results))
@@ -101,7 +112,7 @@ class Results:
             told = json.loads(content)
             claim_id, text, made_by = told["id"], told["query"], told["run"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise self._refusal(number, "not a result of `baleen verify` or `baleen ask`") from None
+            raise self._refusal(number, "not a result of a command of ours") from None
         if not content.startswith(self._begins):
             raise self._refusal(number, f"made by another run ({_differences(made_by, self.run)})")
         self.done[claim_id] = text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -50,4 +51,5 @@ def _import_bm25s() -> Any:
         import bm25s
     except ImportError:
         raise MissingExtraError.of("bm25s", "eval", "the baseline bm25") from None
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing it turned its debug messages on
     return bm25s

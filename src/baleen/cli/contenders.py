@@ -1,0 +1,138 @@
+"""Who is evaluated: a system over an index, a baseline over a collection, or a run that somebody else made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from baleen.cli.document import ASK
+from baleen.cli.results import Run, describe_run
+
+if TYPE_CHECKING:
+    from baleen.evaluation.collection import Collection
+    from baleen.evaluation.predicting import Predictor
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line says about who is evaluated, and how; `options` are those of the hops."""
+
+    dataset: str
+    cutoffs: tuple[int, ...]
+    index: Path | None
+    model: str | None
+    corpus: tuple[Path, ...]
+    run: Path | None
+    options: Mapping[str, Any]
+    device: str | None
+    threads: int | None
+    baseline: str | None
+    first: str
+    first_model: str | None
+    instruction: str
+    exact: bool
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None and self.run is not None:
+            raise typer.BadParameter("--baseline and --run are two things to evaluate: name one")
+        if self.corpus and self.index is not None:
+            raise typer.BadParameter("--corpus and --index both say which passages are searched: name one")
+        if self.corpus and self.baseline is None and self.run is None:
+            raise typer.BadParameter("--corpus goes with --baseline or --run; a system searches an --index")
+        if not self.alone and any(value is not None for value in self.options.values()):
+            raise typer.BadParameter("--hops, -k and --pipeline and the like are for a system that takes hops")
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is the system itself that is evaluated."""
+        return self.baseline is None and self.run is None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`run` holds all that the results depend on, but for the questions."""
+
+    name: str
+    predictor: Predictor
+    collection: Collection
+    run: Run
+
+
+def open_contender(asked: Asked) -> Contender:
+    if asked.alone:
+        return _system(asked)
+    return _baseline(asked) if asked.baseline is not None else _recorded(asked)
+
+
+def _system(asked: Asked) -> Contender:
+    from baleen.config import override
+    from baleen.evaluation.collection import Indexed
+    from baleen.evaluation.predicting import System
+    from baleen.system import Baleen
+
+    system = Baleen.load(asked.model, asked.index, device=asked.device, threads=asked.threads)
+    config = override(system.config, **asked.options)
+    described = describe_run(ASK, system, config, explained=False)
+    settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
+    return Contender(
+        f"{config.pipeline}, {len(config.depths)} hops",
+        System(system, asked.dataset, asked.options),
+        Indexed(system.retriever.index),
+        _described(asked, config.pipeline, settings),
+    )
+
+
+def _baseline(asked: Asked) -> Contender:
+    from baleen.config import from_mapping
+    from baleen.evaluation.baselines import BaselineConfig, open_baseline
+    from baleen.evaluation.predicting import Ranked
+
+    settings = {
+        "name": asked.baseline, "model": asked.model, "first": asked.first, "first_model": asked.first_model,
+        "instruction": asked.instruction, "exact": asked.exact, "device": asked.device,
+    }  # fmt: skip
+    config = from_mapping(BaselineConfig, settings, "--baseline")
+    collection = _collection(asked)
+    baseline = open_baseline(config, collection)
+    name = f"{asked.first} + rerank" if asked.baseline == "rerank" else str(asked.baseline)
+    run = _described(asked, name, {"settings": dict(baseline.settings), "passages": collection.fingerprint})
+    return Contender(name, Ranked(baseline, max(asked.cutoffs)), collection, run)
+
+
+def _recorded(asked: Asked) -> Contender:
+    from baleen.evaluation.predicting import Recorded
+    from baleen.evaluation.trec import read_run
+
+    assert asked.run is not None
+    rankings, collection = read_run(asked.run), _collection(asked)
+    digest = hashlib.blake2b(asked.run.read_bytes(), digest_size=8).hexdigest()
+    run = _described(asked, "run", {"rankings": digest, "passages": collection.fingerprint})
+    return Contender(asked.run.name, Recorded(rankings), collection, run)
+
+
+def _described(asked: Asked, system: str, settings: Mapping[str, Any]) -> Run:
+    return {"command": "eval", "dataset": asked.dataset, "at": list(asked.cutoffs), "system": system, **settings}
+
+
+def _collection(asked: Asked) -> Collection:
+    """The files of --corpus, or else the index: the one that is named, or the demonstration's."""
+    from baleen.evaluation.collection import Corpus, Indexed
+
+    if asked.corpus:
+        return Corpus.read(asked.corpus)
+    from baleen.index import Index
+
+    return Indexed(Index.open(asked.index or _default_index(asked)))
+
+
+def _default_index(asked: Asked) -> Path:
+    from baleen.embedded import default_index, default_model
+    from baleen.encoder import Encoder
+
+    model = asked.model if asked.baseline == "colbert" and asked.model else default_model()
+    return default_index(Encoder.load(model, device=asked.device))

@@ -1,0 +1,313 @@
+"""`baleen eval` and `baleen compare`: what they print and write, how a run is taken up, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baleen import cli
+from baleen.corpus import write
+from baleen.errors import ConfigError, DatasetError, IndexNotFoundError
+from baleen.index import Index
+from baleen.model_folder import write_model
+from fakes import CORPUS, bert_folder, tiny_encoder
+
+READING = ("sentences", "facts", "reranker", "verifier", "answerer")
+SETTINGS = {
+    # Whatever random heads say: three facts are kept at each hop.
+    "condenser": {"pool": 3, "threshold": -1000.0, "max_facts": 3},
+    "run": {"hops": 2, "k": 3},
+}
+HOVER = [
+    {
+        "uid": "h1", "claim": "Lena Orlova teaches in Vardal.", "label": "SUPPORTED", "num_hops": 2,
+        "supporting_facts": [["Lena Orlova", 1], ["University of Vardal", 1]],
+    },
+    {
+        "uid": "h2", "claim": "The mayor of Vardal wrote The Deep Choir.", "label": "NOT_SUPPORTED", "num_hops": 3,
+        "supporting_facts": [["Vardal", 1], ["Ivo Brandt", 1], ["The Deep Choir", 0]],
+    },
+]  # fmt: skip
+HOTPOTQA = [
+    {
+        "_id": "b1", "question": "Who is the mayor of the town on the Grey Fjord?", "answer": "Ivo Brandt",
+        "type": "bridge", "supporting_facts": [["Vardal", 0], ["Vardal", 1], ["Grey Fjord", 0]],
+    },
+    {
+        "_id": "b2", "question": "Are Tromsk and Vardal both towns?", "answer": "yes",
+        "type": "comparison", "supporting_facts": [["Tromsk", 0], ["Vardal", 0]],
+    },
+]  # fmt: skip
+OWN = [
+    {"id": "o1", "text": "Tromsk is a mining town.", "gold": ["Tromsk"], "label": "supported"},
+    {"id": "o2", "text": "Who wrote The Deep Choir?", "gold": ["p3", "p4"], "answer": "Ivo Brandt"},
+    {"id": "o3", "text": "whale song", "gold": ["p7"]},
+]
+BM25 = ("--corpus", "corpus.jsonl", "--baseline", "bm25")
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def said(self) -> str:
+        """Standard error without the frame and the line breaks that usage errors come in."""
+        return " ".join(self.err.replace("│", " ").split())
+
+
+Baleen = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole model as `model`, one without readers as `mute`, and an index that both fit."""
+    from baleen.crossencoder import CrossEncoder
+
+    home = tmp_path_factory.mktemp("home")
+    encoder = tiny_encoder(home)
+    reading = CrossEncoder.from_backbone(bert_folder(home / "cross", seed=3))
+    for name, components in (("model", READING), ("mute", READING[:3])):
+        encoder.save(home / name / "retriever")
+        reading.save(home / name / "reading")
+        write_model(home / name, {"retriever": "retriever", **dict.fromkeys(components, "reading")}, SETTINGS)
+    Index.build(home / "index", CORPUS, encoder, bits=4)
+    return home
+
+
+@pytest.fixture
+def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
+    """Runs a command in a folder that holds the corpus and the questions of each dataset."""
+    monkeypatch.chdir(tmp_path)
+    write(CORPUS, tmp_path / "corpus.jsonl")
+    for name, records in (("hover", HOVER), ("hotpotqa", HOTPOTQA), ("own", OWN)):
+        Path(f"{name}.json").write_text(json.dumps(records))
+
+    def run(*arguments: str) -> Done:
+        capfd.readouterr()
+        monkeypatch.setattr("sys.argv", ["baleen", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capfd.readouterr()
+        return Done(int(stop.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def system(home: Path) -> tuple[str, ...]:
+    return "--model", str(home / "model"), "--index", str(home / "index")
+
+
+def lines(path: str) -> list[Any]:
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+# What comes out
+
+
+def test_a_baseline_over_files_is_one_json_document(baleen: Baleen) -> None:
+    pytest.importorskip("bm25s")
+    done = baleen("eval", "hover", "hover.json", *BM25, "--at", "1,3", "--json")
+    assert (done.code, done.err) == (0, "")
+    told = done.json
+    assert set(told["metrics"]) == {f"{kind}@{k}" for kind in ("all", "mean", "retrieval") for k in (1, 3)}
+    assert told["metrics"]["mean@3"] > told["metrics"]["mean@1"] > 0
+    assert (told["dataset"], told["system"], told["passages"], told["questions"]) == ("hover", "bm25", 8, 2)
+    assert told["counts"]["all@1"] == 2 > told["counts"]["retrieval@1"]
+    assert {hops: group["questions"] for hops, group in told["by_hops"].items()} == {"2": 1, "3": 1}
+    low, high = told["intervals"]["mean@3"]
+    assert low <= told["metrics"]["mean@3"] <= high
+    assert told["gold"]["kept"] == 2
+
+
+def test_a_person_reads_a_table(baleen: Baleen) -> None:
+    pytest.importorskip("bm25s")
+    done = baleen("eval", "hover", "hover.json", *BM25, "--at", "1,3")
+    assert done.out.startswith("hover (hover.json): bm25 over 8 passages\n\n| metric | all (2) | 95% | 2 hops (1) |")
+
+
+def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, ...]) -> None:
+    done = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json", "--submission", "sent.json")
+    assert (done.code, done.err) == (0, "")
+    assert set(done.json["metrics"]) == {
+        *(f"{kind}@{k}" for kind in ("all", "mean", "retrieval") for k in (3, 6)),
+        "passage_em", "passage_f1", "sentence_em", "sentence_f1", "label_accuracy", "hover_score",
+    }  # fmt: skip
+    assert done.json["run"]["k"] == [3, 3]
+    sent = json.loads(Path("sent.json").read_text())
+    assert [each["uid"] for each in sent] == ["h1", "h2"]
+    assert all(len(each["supporting_facts"]) == 3 for each in sent)
+    titles = {passage.title: len(passage.sentences) for passage in CORPUS}
+    assert all(0 <= sid < titles[title] for each in sent for title, sid in each["supporting_facts"])
+
+
+@pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
+def test_a_system_is_judged_by_all_of_hotpotqa(baleen: Baleen, system: tuple[str, ...], pipeline: str) -> None:
+    done = baleen(
+        "eval", "hotpotqa", "hotpotqa.json", *system, "--pipeline", pipeline, "-k", "2,3", "--at", "5", "--json"
+    )
+    sentences = {"sentence_em", "sentence_f1", "joint_em", "joint_f1"}
+    assert set(done.json["metrics"]) == {
+        "all@5", "mean@5", "passage_recall@5", "answer_recall@5", "passage_em", "passage_f1", "answer_em", "answer_f1",
+        *(() if pipeline == "rerank" else sentences),
+    }  # fmt: skip
+    assert done.json["counts"]["answer_recall@5"] == 1  # the other is a question of yes or no
+
+
+def test_a_file_of_ones_own_may_hold_claims_questions_and_neither(baleen: Baleen, system: tuple[str, ...]) -> None:
+    counts = baleen("eval", "own", "own.json", *system, "--json").json["counts"]
+    assert (counts["all@5"], counts["label_accuracy"], counts["answer_em"]) == (3, 1, 1)
+
+
+def test_a_model_without_readers_is_judged_by_what_it_finds(
+    baleen: Baleen, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    places = ("--model", str(home / "mute"), "--index", str(home / "index"))
+    found = baleen("eval", "hover", "hover.json", *places, "--batch-size", "1", "--json").json
+    assert {"sentence_f1", "all@5"} <= set(found["metrics"])
+    assert not {"label_accuracy", "hover_score"} & set(found["metrics"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "the model has no verifier, so what it would say is not judged"
+    ]
+
+
+def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("bm25s")
+    write(CORPUS[:4], "corpus.jsonl")
+    done = baleen("eval", "hover", "hover.json", *BM25)
+    assert (done.code, done.out) == (DatasetError.exit_code, "")
+    assert "'The Deep Choir' (of h2)" in done.err
+    found = baleen("eval", "hover", "hover.json", *BM25, "--missing", "drop", "--json").json
+    assert (found["questions"], found["gold"]["dropped"]) == (1, ["h2"])
+    assert "1 of 2 questions left out" in caplog.text
+
+
+# Files
+
+
+def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json", "--batch-size", "1")
+    first = baleen(*arguments).json
+    whole = Path("out.jsonl").read_bytes()
+    told = lines("out.jsonl")
+    assert [(each["id"], each["query"]) for each in told] == [(each["uid"], each["claim"]) for each in HOVER]
+    assert told[0]["example"]["gold"] == ["p0", "p1"]
+    for end in (len(whole), len(whole) - 40, len(whole.splitlines()[0]) + 1, 0):
+        Path("out.jsonl").write_bytes(whole[:end])
+        again = baleen(*arguments).json
+        assert again["metrics"] == first["metrics"]
+        assert [each["metrics"] for each in lines("out.jsonl")] == [each["metrics"] for each in told]
+
+
+def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[str, ...]) -> None:
+    assert baleen("eval", "hover", "hover.json", *system, "--out", "out.jsonl").code == 0
+    before = Path("out.jsonl").read_bytes()
+    for more, part in ((("--hops", "1"), "k was [3, 3], and is [3]"), (("--at", "7"), "at was ")):
+        done = baleen("eval", "hover", "hover.json", *system, "--out", "out.jsonl", *more)
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert part in done.err
+    assert Path("out.jsonl").read_bytes() == before
+
+
+def test_a_run_goes_out_and_comes_in(baleen: Baleen) -> None:
+    pytest.importorskip("bm25s")
+    ours = baleen("eval", "hotpotqa", "hotpotqa.json", *BM25, "--write-run", "run", "--write-qrels", "qrels", "--json")
+    theirs = baleen("eval", "hotpotqa", "hotpotqa.json", "--corpus", "corpus.jsonl", "--run", "run", "--json")
+    assert theirs.json["metrics"] == ours.json["metrics"]
+    assert theirs.json["system"] == "run"
+    assert Path("qrels").read_text().splitlines() == ["b1 0 p2 1", "b1 0 p6 1", "b2 0 p5 1", "b2 0 p2 1"]
+
+
+def test_a_beir_folder_is_a_dataset_of_ones_own(baleen: Baleen) -> None:
+    pytest.importorskip("bm25s")
+    folder = Path("beir")
+    (folder / "qrels").mkdir(parents=True)
+    write(CORPUS, folder / "corpus.jsonl")
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "Who mines silver?"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\tp5\t1\n")
+    done = baleen("eval", "own", "beir", "--corpus", "beir", "--baseline", "bm25", "--json")
+    assert (done.code, done.json["metrics"]["all@2"]) == (0, 100)
+
+
+def test_runs_are_compared(baleen: Baleen, system: tuple[str, ...]) -> None:
+    assert baleen("eval", "hover", "hover.json", *system, "--out", "a.jsonl", "--at", "2,6").code == 0
+    colbert = ("--baseline", "colbert", "--exact", *system)
+    assert baleen("eval", "hover", "hover.json", *colbert, "--out", "b.jsonl", "--at", "2,6").code == 0
+    told = baleen("compare", "a.jsonl", "b.jsonl", "--json", "--metric", "mean@2").json
+    assert set(told["differences"]) == {f"{kind}@{k}" for kind in ("all", "mean", "retrieval") for k in (2, 6)}
+    assert (told["questions"], told["metric"], told["second"]["system"]) == (2, "mean@2", "colbert")
+    values = [[each["metrics"]["mean@2"] for each in lines(path)] for path in ("a.jsonl", "b.jsonl")]
+    assert len(told["flips"]) == sum(one != other for one, other in zip(*values, strict=True))
+    shown = baleen("compare", "a.jsonl", "a.jsonl").out
+    assert "A: a.jsonl (condense)" in shown
+    assert "| mean@6 |" in shown
+    assert "all@2: 0 questions are better in B" in shown
+
+
+# Refusals
+
+
+def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
+    Path("notes.jsonl").write_text('{"id": 1}\n')
+    nowhere = ("--index", "nowhere", "--model", "nowhere")
+    refusals = [
+        (["eval", "hover", "hover.json", "--corpus", "corpus.jsonl"], 2, "--corpus goes with"),
+        (["eval", "hover", "hover.json", *BM25, "--index", "nowhere"], 2, "name one"),
+        (["eval", "hover", "hover.json", *BM25, "--run", "hover.json"], 2, "name one"),
+        (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
+        (["eval", "hover", "hover.json", *BM25, "--at", "five"], 2, "should be numbers"),
+        (["eval", "hover", "hover.json", *BM25, "--at", "0,5"], 2, "at least 1"),
+        (["eval", "hover", "hover.json", *BM25, "--out", "no/out.jsonl"], 2, "no folder no"),
+        (["eval", "own", "own.json", *BM25, "--submission", "sent.json"], 2, "for hover and hotpotqa"),
+        (["eval", "hover", "hover.json", "--baseline", "tfidf"], 2, "tfidf"),
+        (["eval", "hoover", "hover.json", *BM25], DatasetError.exit_code, "did you mean 'hover'?"),
+        (["eval", "hover", "nowhere.json", *BM25], DatasetError.exit_code, "no such file"),
+        (["eval", "hover", "hotpotqa.json", *nowhere], DatasetError.exit_code, "record 1: no 'claim'"),
+        (["eval", "hover", "hover.json", *nowhere], IndexNotFoundError.exit_code, "nowhere: no index here"),
+        (["eval", "hover", "hover.json", "--corpus", "corpus.jsonl", "--baseline", "dense"], ConfigError.exit_code, "needs a model"),
+        (["compare", "notes.jsonl", "notes.jsonl"], DatasetError.exit_code, "notes.jsonl:1: no result"),
+        (["compare", "nowhere.jsonl", "notes.jsonl"], 2, "nowhere.jsonl"),
+    ]  # fmt: skip
+    for arguments, code, part in refusals:
+        done = baleen(*arguments)
+        assert (done.code, done.out) == (code, ""), arguments
+        assert part in done.said, done.said
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom baleen.cli import main\nsys.argv = ['baleen', 'eval', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*{'torch', 'transformers', 'numba', 'numpy', 'bm25s'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--baseline" in run.stdout
+    assert run.stderr.split() == []
+
+
+@pytest.mark.usefixtures("baleen")
+def test_bm25_needs_no_model_library() -> None:
+    pytest.importorskip("bm25s")
+    code = (
+        "import sys\nfrom baleen.cli import main\n"
+        f"sys.argv = ['baleen', 'eval', 'hover', 'hover.json', *{BM25!r}, '--json']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*{'torch', 'transformers'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["questions"] == 2
+    assert run.stderr.split() == []
