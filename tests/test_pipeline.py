@@ -189,8 +189,9 @@ def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None
     long, short = traces(ScriptedRetriever({CLAIM: ["p0"], "Whales": ["p6"]}), condenser(), [1], CLAIM, "Whales")
     concluded = conclude([long, short], Verifier(reading))  # type: ignore[arg-type]
     assert [getattr(trace.outcome, "label", None) for trace in concluded] == ["supported", "not supported"]
-    assert [replace(trace, outcome=None, seconds={}) for trace in concluded] == [long, short]
-    assert all(trace.seconds.keys() == {"read"} for trace in concluded)
+    assert [replace(trace, outcome=None, seconds={}, tokens={}) for trace in concluded] == [long, short]
+    assert all(trace.seconds.keys() == trace.tokens.keys() == {"read"} for trace in concluded)
+    assert concluded[0].tokens["read"] > concluded[1].tokens["read"]
 
 
 def test_condensing_leaves_far_fewer_words_than_reranking() -> None:

@@ -24,7 +24,7 @@ class Reading(Protocol):
 class Reader(Protocol):
     """A verifier or an answerer."""
 
-    def read(self, queries: Sequence[Query]) -> Sequence[Verdict | Answer]: ...
+    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> Sequence[Verdict | Answer]: ...
 
 
 def run(
@@ -64,6 +64,6 @@ def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
     """Each trace with what the reader makes of its claim and its facts."""
     watch = Stopwatch(len(traces))
     with watch("read"):
-        outcomes = reader.read([trace.next_query for trace in traces])
-    pairs = zip(traces, outcomes, strict=True)
-    return [replace(trace, outcome=outcome, seconds=watch.seconds) for trace, outcome in pairs]
+        outcomes = reader.read([trace.next_query for trace in traces], watch)
+    ended = zip(traces, outcomes, watch.tokens, strict=True)
+    return [replace(trace, outcome=what, seconds=watch.seconds, tokens=tokens) for trace, what, tokens in ended]

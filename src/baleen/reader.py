@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from baleen.crossencoder import ANSWER_OUTPUTS, CrossEncoder
-from baleen.crossinputs import Word
+from baleen.crossinputs import CrossInput, Word
 from baleen.markup import fact_text
+from baleen.stopwatch import Stopwatch
 from baleen.types import Answer, Query, Verdict
 
 LONGEST_ANSWER = 30  # tokens
+STAGE = "read"
 
 _START, _END, _SPAN, _YES, _NO = range(len(ANSWER_OUTPUTS))
 
@@ -30,8 +32,9 @@ class Verifier:
     def __init__(self, reading: CrossEncoder) -> None:
         self.reading, self.labels = reading, reading.outputs("verifier")
 
-    def read(self, queries: Sequence[Query]) -> list[Verdict]:
+    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> list[Verdict]:
         rows = [self.reading.inputs.evidence(query)[0].at_start() for query in queries]
+        _count(rows, watch)
         return [self._verdict(_softmax(scores[0])) for scores in self.reading.score("verifier", rows)]
 
     def _verdict(self, probabilities: npt.NDArray[np.float64]) -> Verdict:
@@ -46,10 +49,17 @@ class Answerer:
         self.reading = reading
         reading.outputs("answerer")
 
-    def read(self, queries: Sequence[Query]) -> list[Answer]:
+    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> list[Answer]:
         inputs = [self.reading.inputs.evidence(query) for query in queries]
+        _count([row for row, _ in inputs], watch)
         scores = self.reading.score("answerer", [row for row, _ in inputs])
         return [_answer(query, words, found) for query, (_, words), found in zip(queries, inputs, scores, strict=True)]
+
+
+def _count(rows: Sequence[CrossInput], watch: Stopwatch | None) -> None:
+    if watch is not None:
+        for number, row in enumerate(rows):
+            watch.read(number, STAGE, len(row))
 
 
 def _answer(query: Query, words: Sequence[Word], scores: npt.NDArray[np.float32]) -> Answer:

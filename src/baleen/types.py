@@ -236,7 +236,7 @@ class Trace(Record):
     """A whole run: its query, its hops, and what they led to.
 
     `stopped` says why a run ended before its last hop.  `parts` holds the runs that this one was merged from.
-    `untrained` names the components that were stand-ins.  `seconds` are those of the reader.
+    `untrained` names the components that were stand-ins.  `seconds` and `tokens` are the reader's.
     """
 
     query: Query
@@ -246,6 +246,7 @@ class Trace(Record):
     parts: tuple[Trace, ...] = ()
     untrained: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def facts(self) -> tuple[Fact, ...]:

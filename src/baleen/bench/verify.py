@@ -87,6 +87,7 @@ def _tokens(trace: Trace) -> Mapping[str, float]:
     for hop in trace.hops:
         stages.update(hop.tokens)
         stages.update(hop.condensed.tokens)
+    stages.update(trace.tokens)
     return stages
 
 
