@@ -127,7 +127,12 @@ def _collection(asked: Asked) -> Collection:
         return Corpus.read(asked.corpus)
     from baleen.index import Index
 
-    return Indexed(Index.open(asked.index or _default_index(asked)))
+    index = asked.index or _default_index(asked)
+    if asked.baseline != "colbert":  # which alone searches the index; others read its passages
+        return Indexed(Index.open(index))
+    from baleen.devices import usable_device
+
+    return Indexed(Index.open(index, device=str(usable_device(asked.device)), threads=asked.threads))
 
 
 def _default_index(asked: Asked) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from baleen.datasets import Example
+from baleen.evaluation.baselines import Baseline
 from baleen.evaluation.judging import CLAIMS, QUESTIONS
 from baleen.evaluation.prediction import Prediction
 from baleen.types import Ranking, Trace
@@ -21,12 +22,6 @@ VERIFIER, ANSWERER = "verifier", "answerer"
 
 class Predictor(Protocol):
     def predict(self, examples: Sequence[Example]) -> list[Prediction]: ...
-
-
-class Ranks(Protocol):
-    """A baseline: one ranking for each text."""
-
-    def rank(self, texts: Sequence[str], k: int) -> list[Ranking]: ...
 
 
 class System:
@@ -66,7 +61,7 @@ class System:
 class Ranked:
     """What a baseline ranks, `depth` passages deep."""
 
-    def __init__(self, baseline: Ranks, depth: int) -> None:
+    def __init__(self, baseline: Baseline, depth: int) -> None:
         self.baseline, self.depth = baseline, depth
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
