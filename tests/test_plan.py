@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,30 @@ def test_the_plans_that_come_with_the_code_can_be_read(file: Path) -> None:
     assert isinstance(plan, RunPlan)
     assert isinstance(plan.retriever, RetrieverPlan)
     assert stages(plan)[-1] == "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "hops", "steps", "depths", "condenser"),
+    [
+        ("hover", 4, ((10_000, 5_000, 5_000, 5_000), 10_000), (25, 25, 25, 25), 5_000),
+        ("hotpotqa", 2, ((20_000, 20_000), 40_000), (10, 40), 10_000),
+    ],
+)
+def test_the_plans_of_the_paper_have_its_figures(
+    name: str, hops: int, steps: tuple[Any, int], depths: tuple[int, ...], condenser: int
+) -> None:
+    plan = read_plan(RUNS / f"{name}.toml")
+    retriever, reading = plan.retriever, plan.reading
+    assert reading is not None
+    assert plan.hops == hops
+    assert (retriever.steps, retriever.final_steps, retriever.depths) == (*steps, depths)
+    assert (retriever.training.lr, retriever.training.batch_size, retriever.negative_depth) == (3e-6, 48, 1000)
+    assert (retriever.first_depth, retriever.positive_depth) == (20, 10)
+    assert (retriever.encoder.query_focus, retriever.encoder.facts_focus) == (32, 8)
+    assert not reading.shared
+    for training in (reading.first, reading.training_of("facts")):
+        assert (training.steps, training.batch_size, training.lr, training.warmup_steps) == (condenser, 64, 1e-5, 1000)
+    assert reading.training_of("reranker").steps == 2 * condenser
+    reader = reading.training_of("verifier" if name == "hover" else "answerer")
+    assert (reader.steps, reader.batch_size) == (20_000, 16)
+    assert [reading.negatives_at(hop) for hop in (1, 2)] == ([20, 20] if name == "hover" else [10, 30])
