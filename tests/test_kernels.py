@@ -253,6 +253,15 @@ def interleaved(entries: Array) -> Array:
     return aligned_copy(entries[..., order])
 
 
+@pytest.mark.parametrize(("dim", "axes"), [(24, 32), (32, 32), (1, 4)])
+def test_lanes_are_products_with_the_axes(dim: int, axes: int) -> None:
+    rows = aligned_copy(chance(1).standard_normal((axes, dim)).astype(np.float32))
+    vectors = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
+    out = np.full((axes, LANES), np.nan, np.float32)
+    kernels.map_lanes(rows, vectors, out)
+    np.testing.assert_allclose(out, rows.astype(np.float64) @ vectors, atol=1e-4)
+
+
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(width: int) -> None:
     subspaces = 32 // width

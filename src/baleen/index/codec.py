@@ -98,6 +98,11 @@ class Codec:
         """The norm of the longest centroid, which bounds every cell score."""
         return float(np.sqrt((self.float_centroids**2).sum(axis=1).max()))
 
+    @cached_property
+    def query_axes(self) -> Array:
+        """(padded, dim) float32, row after row: `backward` as `kernels.map_lanes` reads it."""
+        return np.ascontiguousarray(self.backward.T, np.float32)
+
     def map_queries(self, vectors: Array) -> Array:
         """(n, dim) -> (n, padded) float32, to be compared with mapped passage vectors."""
         return np.asarray(vectors, np.float32) @ self.backward

@@ -4,6 +4,7 @@ Scores inside the kernels are int16 multiples of one step per search (`search.py
 *lanes*, 64 to a block, the claim's blocks first and the facts' after them; a lane without a vector scores `EMPTY`, which
 no sum ever reaches.  `scoring.py` is the reference for all of this.
 
+    map_lanes           query vectors                         -> lanes in the codec's space
     lookup_*            codebooks x query                     -> what each residual byte adds to each lane
     cell_scores         centroids x query                     -> a score for each (cell, lane)
     probe_cells         the best cells of each lane
@@ -36,6 +37,14 @@ def aligned(shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size].view(kind).reshape(shape)
+
+
+@njit(nogil=True, cache=True)
+def map_lanes(axes: Array, vectors: Array, out: Array) -> None:
+    """out[d, lane] = axes[d] . vectors[:, lane]; the number of axes is a multiple of 4."""
+    dim = vectors.shape[0]
+    for d in range(0, len(axes), 4):
+        dot_rows(axes.ctypes.data + d * dim * 4, vectors.ctypes.data, dim, out.ctypes.data + d * LANES * 4)
 
 
 @njit(nogil=True, cache=True)

@@ -38,6 +38,7 @@ Focus = tuple[int | None, int | None]  # how many of the claim's and of the fact
 CELL_RANGE, RESIDUAL_RANGE = 12_000, 20_000
 TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
+PIECES = 4  # that each thread's share of the work is cut into: who is held up by other work on the machine does fewer
 
 ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, out, start, stop
 
@@ -83,15 +84,16 @@ class Lanes:
 
     @classmethod
     def of(cls, vectors: QueryVectors, codec: Codec, focus: Focus) -> Lanes:
-        parts = [codec.map_queries(vectors.query), codec.map_queries(vectors.facts)]
-        lanes = (len(parts[0]), len(parts[1]))
-        blocks = [-(-count // LANES) for count in lanes]
-        queries = kernels.aligned((sum(blocks), codec.width, LANES), np.float32)
-        queries[:] = 0
-        for part, first in zip(parts, (0, blocks[0]), strict=True):
-            for block, start in enumerate(range(0, len(part), LANES), start=first):
-                piece = part[start : start + LANES]
-                queries[block, :, : len(piece)] = piece.T
+        # A product of numpy's would wake a pool of threads: more than 10 ms where other work is on the machine.
+        parts = (vectors.query, vectors.facts)
+        lanes = (len(vectors.query), len(vectors.facts))
+        pieces = [part[start : start + LANES] for part in parts for start in range(0, len(part), LANES)]
+        queries = kernels.aligned((len(pieces), codec.width, LANES), np.float32)
+        given = np.zeros((codec.dim, LANES), np.float32)
+        for piece, block in zip(pieces, queries, strict=True):
+            given[:, : len(piece)] = piece.T
+            given[:, len(piece) :] = 0
+            kernels.map_lanes(codec.query_axes, given, block)
         keep = tuple(count if limit is None else min(limit, count) for limit, count in zip(focus, lanes, strict=True))
         return cls(queries, lanes, (keep[0], keep[1]))
 
@@ -150,7 +152,8 @@ class Searcher:
     def __init__(self, codec: Codec, segments: Sequence[Segment], threads: int | None = None) -> None:
         self.codec, self.segments = codec, segments
         self.threads = threads or cores()
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="baleen-search") if self.threads > 1 else None
+        helpers = self.threads - 1  # beside the thread that searches
+        self._pool = ThreadPoolExecutor(helpers, thread_name_prefix="baleen-search") if helpers else None
         self._local = threading.local()
 
     def find(
@@ -294,14 +297,23 @@ class Searcher:
         return Found.join(parts)
 
     def _share(self, count: int, run: Callable[[int, int], None], smallest: int = 1) -> None:
-        """Run over 0:count in as many even pieces as there are threads, none smaller than `smallest`."""
-        pieces = min(self.threads, max(1, count // smallest))
+        """Run over 0:count in even pieces, none smaller than `smallest`; each thread takes the next one until none is left."""
+        pieces = min(PIECES * self.threads, max(1, count // smallest))
         if pieces == 1 or self._pool is None:
             run(0, count)
             return
         edges = [count * piece // pieces for piece in range(pieces + 1)]
-        for future in [self._pool.submit(run, *edge) for edge in pairwise(edges)]:
-            future.result()
+        left = iter(list(pairwise(edges)))  # a list's iterator hands out each item once, whichever thread asks
+
+        def work() -> None:
+            for start, stop in left:
+                run(start, stop)
+
+        helpers = [self._pool.submit(work) for _ in range(min(self.threads, pieces) - 1)]
+        work()
+        for helper in helpers:
+            if not helper.cancel():  # one that has not started has nothing left to do
+                helper.result()
 
     def _scratch(self, name: str, shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:
         """An array of this thread's own that is kept from search to search: fresh memory costs more than its use."""

@@ -19,12 +19,13 @@ from numba.extending import intrinsic
 LANES = 64
 HALF = LANES // 2
 
-_I8, _I16, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(64)
+_I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _F32 = ir.FloatType()
 _BYTES = ir.VectorType(_I8, LANES)
 _WORDS = ir.VectorType(_I16, HALF)
 _FLOATS = ir.VectorType(_F32, LANES)
 _ROWS = 4  # passage vectors that `dot_rows` takes at once: 4 x 64 floats fill half of AVX-512's registers
+_AHEAD = 2  # tokens before its own at which `best_tokens` asks for a token's centroid scores
 
 
 def _pointer(builder: ir.IRBuilder, address: Any, kind: ir.Type) -> Any:
@@ -75,6 +76,16 @@ def _score_row(builder: ir.IRBuilder, scores: Any, code: Any) -> tuple[Any, Any]
     return first, _at(builder, scores, builder.add(offset, _const(LANES)), _WORDS, 64)
 
 
+def _prefetch_row(builder: ir.IRBuilder, scores: Any, code: Any) -> None:
+    """Ask for the centroid scores of cell `code`: they lie anywhere in megabytes, too far for the processor to foresee."""
+    kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    row = builder.add(scores, builder.mul(builder.zext(code, _I64), _const(2 * LANES)))
+    for line in range(2):
+        place = _pointer(builder, builder.add(row, _const(line * LANES)), _I8)
+        builder.call(prefetch, [place, _I32(0), _I32(3), _I32(1)])  # to read, keep in all caches, data
+
+
 def _start_best(builder: ir.IRBuilder) -> tuple[_Cell, _Cell]:
     lowest = _splat(_WORDS, -(2**15))
     return _Cell(builder, lowest), _Cell(builder, lowest)
@@ -118,7 +129,11 @@ def best_tokens(
         best = _start_best(builder)
         pairs = builder.lshr(subspaces, _const(1))
         eight = _splat(_WORDS, 8)
+        last = builder.sub(tokens, _const(1))
         with cgutils.for_range(builder, tokens) as token:
+            ahead = builder.add(token.index, _const(_AHEAD))
+            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
+            _prefetch_row(builder, scores, _at(builder, codes, builder.mul(ahead, _const(2)), _I16, 2))
             words, highs = _Cell(builder, _splat(_WORDS, 0)), _Cell(builder, _splat(_WORDS, 0))
             words.set(_splat(_WORDS, 0))
             highs.set(_splat(_WORDS, 0))
@@ -151,8 +166,8 @@ def count_at_least(typing_context: Any, values: Any, halves: Any, threshold: Any
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         values, halves, threshold = arguments
         count = _Cell(builder, _const(0))
-        seed = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), threshold, ir.Constant(ir.IntType(32), 0))
-        limit = builder.shuffle_vector(seed, seed, ir.Constant(ir.VectorType(ir.IntType(32), HALF), [0] * HALF))
+        seed = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), threshold, ir.Constant(_I32, 0))
+        limit = builder.shuffle_vector(seed, seed, ir.Constant(ir.VectorType(_I32, HALF), [0] * HALF))
         with cgutils.for_range(builder, halves) as loop:
             lanes = _at(builder, values, builder.mul(loop.index, _const(LANES)), _WORDS, 2)
             bits = builder.bitcast(builder.icmp_signed(">=", lanes, limit), ir.IntType(HALF))
@@ -170,15 +185,13 @@ def dot_rows(typing_context: Any, rows: Any, queries: Any, dim: Any, out: Any) -
         rows, queries, dim, out = arguments
         sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in range(_ROWS)]
         stride = builder.mul(dim, _const(4))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        zeros = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
         with cgutils.for_range(builder, dim) as loop:
             lanes = _at(builder, queries, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
             for row, total in enumerate(sums):
                 offset = builder.add(builder.mul(stride, _const(row)), builder.mul(loop.index, _const(4)))
                 scalar = _at(builder, rows, offset, _F32, 4)
-                seed = builder.insert_element(
-                    ir.Constant(_FLOATS, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
-                )
+                seed = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), scalar, ir.Constant(_I32, 0))
                 spread = builder.shuffle_vector(seed, seed, zeros)
                 product = builder.fmul(spread, lanes, flags=["contract"])
                 total.set(builder.fadd(total.get(), product, flags=["contract"]))
