@@ -147,7 +147,7 @@ def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, .
         *(f"{kind}@{k}" for kind in ("all", "mean", "retrieval") for k in (3, 6)),
         "passage_em", "passage_f1", "sentence_em", "sentence_f1", "label_accuracy", "hover_score",
     }  # fmt: skip
-    assert done.json["run"]["k"] == [3, 3]
+    assert (done.json["system"], done.json["run"]["k"]) == ("condense at 3+3", [3, 3])
     sent = json.loads(Path("sent.json").read_text())
     assert [each["uid"] for each in sent] == ["h1", "h2"]
     assert all(len(each["supporting_facts"]) == 3 for each in sent)

@@ -80,7 +80,7 @@ def _system(asked: Asked) -> Contender:
     described = describe_run(ASK, system, config, explained=False)
     settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
     return Contender(
-        f"{config.pipeline}, {len(config.depths)} hops",
+        f"{config.pipeline}{' with a stand-in' if config.stand_in else ''} at {'+'.join(map(str, config.depths))}",
         System(system, asked.dataset, asked.options),
         Indexed(system.retriever.index),
         _described(asked, config.pipeline, settings),
