@@ -23,8 +23,9 @@ from baleen.index import Index
 from baleen.model_folder import read_model
 from baleen.system import Baleen
 from baleen.training.plan import read_plan
+from baleen.training.reading_scores import Scored
 from baleen.training.run import explain, train
-from baleen.training.run_folder import DONE
+from baleen.training.run_folder import DONE, read_records
 from baleen.types import Answer, Verdict
 from fakes import electra_folder
 from run_fakes import without, write_plan
@@ -127,6 +128,16 @@ def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
         "dev"
     ].keys()
     assert read_json(apart / "verifier" / DONE)["dev"].keys() == {"metric", "verifier_metric"}
+
+
+def test_scores_have_the_best_sentences_and_the_gold_ones_with_their_hops(shared: Path, toy: ToyWorld) -> None:
+    asked = [json.loads(line) for line in (toy.folder / "train.jsonl").read_text().splitlines()]
+    scored = list(read_records(shared / "scores" / "train.jsonl.gz", Scored))
+    assert [record.qid for record in scored] == [f"toy/own/{line['id']}" for line in asked]
+    for record, line in zip(scored, asked, strict=True):
+        assert {(fact.pid, fact.sid) for fact in record.gold} == {(f"toy/{pid}", sid) for pid, sid in line["facts"]}
+        assert {fact.hop for fact in record.gold} <= {1, 2}
+        assert [fact.score for fact in record.found] == sorted((fact.score for fact in record.found), reverse=True)
 
 
 def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: ToyWorld, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file, save_file
 
 from baleen import corpus
@@ -72,18 +73,53 @@ class ToyWorld:
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
         return folder
 
+    def matching_backbone(self, folder: Path, seed: int = 0, layers: int = 2) -> Path:
+        """A BERT whose one head looks for the same word, and whose other head looks at what stands near.
+
+        Readers compare words of two texts, and pretrained backbones come with heads that do; from random ones, no few
+        hundred steps lead there.  Words, texts and places take dimensions of their own.
+        """
+        hidden, own, near = 64, 32, 16  # of the hidden dimensions, those of words, and the last of them, of places
+        sizes = {"hidden_size": hidden, "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": layers}
+        still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        wide = {"max_position_embeddings": 128, "initializer_range": 0.12}
+        bert_folder(folder, seed, self._vocabulary(), **sizes, **still, **wide)
+        weights = load_file(folder / "model.safetensors")
+        words, places, texts = (
+            weights[f"embeddings.{name}_embeddings.weight"].zero_() for name in ("word", "position", "token_type")
+        )
+        words[:, :own] = torch.randn(len(words), own, generator=torch.Generator().manual_seed(seed))
+        texts[:, own:-near] = torch.tensor([[1.0], [-1.0]])
+        turns = torch.arange(len(places))[:, None] * 60 ** (-torch.arange(near // 2) / (near // 2))
+        places[:, -near:] = torch.cat([turns.sin(), turns.cos()], dim=1)
+        for name, weight in weights.items():
+            if name.endswith(("self.query.weight", "self.key.weight")):
+                weight.zero_()
+                weight[:own, :own] = 2**0.5 * torch.eye(own)
+                weight[own : own + near, -near:] = 3**0.5 * torch.eye(near)
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        return folder
+
     def _vocabulary(self) -> list[str]:
         texts = (f"{passage.title} {passage.text}".lower() for passage in self.passages)
         words = {word for text in texts for word in re.findall(r"[a-z]+", text)}.union(RELATIONS, QUESTION_WORDS)
         return [*BERT_TOKENS.values(), "[unused0]", "[unused1]", *string.punctuation, *sorted(words)]
 
 
-def make_world(folder: Path, *, people: int = 240, train: int = 360, dev: int = 60, seed: int = 0) -> ToyWorld:
-    """The world of a seed, and its files."""
+def make_world(
+    folder: Path,
+    *,
+    people: int = 240,
+    train: int = 360,
+    dev: int = 60,
+    seed: int = 0,
+    hops: Sequence[int] = (2, 3, 4),
+) -> ToyWorld:
+    """The world of a seed, and its files; questions have so many `hops` in turn."""
     rng = random.Random(seed)
     known = _people(rng, people)
     passages = [Passage.from_sentences(each.pid, each.name, each.sentences) for each in known.values()]
-    questions, order = _questions(rng, known, train + dev)
+    questions, order = _questions(rng, known, train + dev, hops)
     folder.mkdir(parents=True, exist_ok=True)
     corpus.write(passages, folder / "corpus.jsonl")
     _write(folder / "train.jsonl", questions[:train])
@@ -114,13 +150,13 @@ def _person(rng: random.Random, pid: str, name: str, names: Sequence[str]) -> Pe
 
 
 def _questions(
-    rng: random.Random, people: dict[str, Person], count: int
+    rng: random.Random, people: dict[str, Person], count: int, hops: Sequence[int]
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, ...]]]:
-    """Questions and claims in turn, of two, three and four hops in turn, and the true order of each."""
+    """Questions and claims in turn, of each number of hops in turn, and the true order of each."""
     asked: dict[str, dict[str, Any]] = {}
     order: dict[str, tuple[str, ...]] = {}
     while len(asked) < count:
-        chain, path = _chain(rng, people, hops=2 + len(asked) % 3)
+        chain, path = _chain(rng, people, hops[len(asked) % len(hops)])
         question = _question(rng, f"q{len(asked)}", chain, path, claims=len(asked) % 2 == 1)
         if len({person.pid for person in chain}) == len(chain) and question["text"] not in asked:
             asked[question["text"]] = question

@@ -137,8 +137,9 @@ def fact_examples(
 ) -> Made[FactExample]:
     """`copies` pools of each example, of `least` to `most` facts as far as there are enough.
 
-    A pool has a random part of the `gold` facts, as a hop sees those that were found so far, and the best of the others
-    that stage 1 `scored`.  Sentences of a gold passage of which no fact is known are neither.
+    A pool has the `gold` facts of some first hops, as a hop sees those that were found so far (where all are of one hop,
+    a random part of them), and the best of the others that stage 1 `scored`.  Sentences of a gold passage of which no
+    fact is known are neither.
     """
     made = Made[FactExample]()
     for example in examples:
@@ -168,11 +169,20 @@ def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> 
 def _pool(
     example: Example, golds: Sequence[Fact], others: Sequence[Fact], size: int, rng: np.random.Generator
 ) -> FactExample:
-    count = int(rng.integers(1, min(len(golds), size - 1) + 1))
-    chosen = [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
-    pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in others[: size - count])]
+    chosen = _part(golds, size - 1, rng)
+    pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in others[: size - len(chosen)])]
     facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
     return FactExample(example.qid, example.text, facts, labels)
+
+
+def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> list[Fact]:
+    """Those that may have been found at some moment: later hops are not found before earlier ones."""
+    hops = sorted({fact.hop for fact in golds})
+    if len(hops) > 1:
+        last = hops[int(rng.integers(len(hops)))]
+        return [fact for fact in sorted(golds, key=lambda fact: fact.hop) if fact.hop <= last][:most]
+    count = int(rng.integers(1, min(len(golds), most) + 1))
+    return [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
 
 
 def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:

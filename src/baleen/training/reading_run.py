@@ -46,7 +46,7 @@ from baleen.training.reading_metrics import (
     verdict_metrics,
 )
 from baleen.training.reading_plan import APART, ReadingPlan
-from baleen.training.reading_scores import Scored, found_sentences, inferring
+from baleen.training.reading_scores import Scored, found_sentences, inferring, of_hops
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import RunFolder, read_records
@@ -125,7 +125,7 @@ class ReadingRun:
         for part in PARTS:
             steps = self._steps(part)
             found = found_sentences(reading, steps, passage)
-            gold = gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None)
+            gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
             records = [
                 Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in self._examples(part)
             ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from baleen.condenser import best, score_sentences, sentence_fact
 from baleen.crossencoder import CrossEncoder
 from baleen.progress import progress
 from baleen.stopwatch import Stopwatch
-from baleen.training.condenser_examples import Scorer, gold_sids
+from baleen.training.condenser_examples import FactsOf, Scorer, gold_sids
 from baleen.training.supervision import Lookup, Step
 from baleen.types import Fact, Passage, Query, Record
 
@@ -65,6 +65,12 @@ def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> 
         for step in hop:
             facts[step.supervised.qid] = (*facts.get(step.supervised.qid, ()), *_facts(step, scores, passage))
     return lambda query, read: scores[query.text, read.pid]
+
+
+def of_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
+    """Gold facts with the hops at which their passages were found."""
+    hops = {(step.supervised.qid, pid): _hop(step) for step in steps for pid in step.supervised.positives}
+    return lambda example: [replace(fact, hop=hops.get((example.qid, fact.pid), 0)) for fact in gold(example)]
 
 
 def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passage: Lookup) -> Iterator[Fact]:
