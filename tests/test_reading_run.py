@@ -1,0 +1,184 @@
+"""The cross-encoder's stages on a made-up world: what they read, and that both condensers learn to find its facts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from baleen.condenser import score_sentences
+from baleen.crossencoder import CrossEncoder
+from baleen.stopwatch import Stopwatch
+from baleen.training.condenser_examples import fact_examples, gold_facts, gold_sids
+from baleen.training.loop import TrainConfig
+from baleen.training.reading_batches import ReadingTraining
+from baleen.training.reading_plan import ReadingPlan
+from baleen.training.reading_run import ReadingRun
+from baleen.training.reading_scores import found_sentences, inferring, of_hops
+from baleen.training.rounds import Rounds
+from baleen.training.run_folder import RunFolder
+from baleen.training.supervision import Step
+from baleen.types import Query
+from rounds_fakes import learning_plan, toy_collection
+from toy_world import ToyWorld, make_world
+
+HOPS = 2
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Threads would spend longer on meeting each other than on so few numbers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def two_hops(folder: Path) -> ToyWorld:
+    """Claims and questions of two hops, without labels and answers: condensers and reranker are all that can be trained."""
+    toy = make_world(folder, people=600, train=1500, dev=60, hops=(HOPS,))
+    for name in ("train.jsonl", "dev.jsonl"):
+        lines = [json.loads(line) for line in (toy.folder / name).read_text().splitlines()]
+        kept = ({key: line[key] for key in ("id", "text", "gold", "facts")} for line in lines)
+        (toy.folder / name).write_text("".join(json.dumps(line) + "\n" for line in kept))
+    return toy
+
+
+def training(steps: int) -> TrainConfig:
+    return TrainConfig(steps=steps, batch_size=24, lr=2e-3, warmup=20, weight_decay=0.0, precision="float32")
+
+
+def stage_one(toy: ToyWorld) -> ReadingRun:
+    """Over what a retriever finds that has not been trained; the reranker beside it is left out to save time."""
+    plan = ReadingPlan(
+        str(toy.matching_backbone(toy.folder / "matching", layers=3)),
+        length=96,
+        query_length=48,
+        depth=6,
+        negatives=(5, 4),
+        first=training(300),
+        training=training(1000),
+        learning=ReadingTraining(most_padding=0.5),
+    )
+    retriever = learning_plan(toy.backbone(toy.folder / "backbone"), depths=(3, 3))
+    run = RunFolder(toy.folder / "run", [*Rounds.stages(retriever, HOPS), *plan.stages])
+    rounds = Rounds(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
+    run.do("start", rounds._start)
+    shutil.copytree(run.folder("start"), run.folder("retriever"))
+    reading = ReadingRun(plan, rounds)
+    run.do("rankings", reading._rankings)
+    run.do("sentences", reading._train, ["sentences"], plan.backbone, plan.first)
+    return reading
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> ReadingRun:
+    return stage_one(two_hops(tmp_path_factory.mktemp("toy")))
+
+
+def dev(reading: ReadingRun, stage: str) -> dict[str, float]:
+    measured: dict[str, float] = (reading.run.report(stage) or {})["dev"]
+    return measured
+
+
+# What is learnt
+
+
+def test_stage_one_finds_the_gold_sentence(read: ReadingRun) -> None:
+    """Among all sentences of a gold passage and of the five others that the retriever has first."""
+    assert dev(read, "sentences")["sentences_best"] >= 0.95
+
+
+@pytest.mark.slow
+def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: ReadingRun) -> None:
+    """Of seven to nine, the others being the best that stage 1 has.
+
+    The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
+    a thousand steps, and from 1,500 questions not all of it is learnt: 95 % was aimed at.
+    """
+    read.run.do("scores", read._scores)
+    origin = read.run.folder("sentences") / "checkpoint"
+    read.run.do("reading", read._train, ["facts"], origin, read.plan.training)
+    assert dev(read, "reading")["facts_metric"] >= 0.9
+    assert dev(read, "reading")["facts_exact"] >= 0.75
+
+
+def unlabelled(step: Step) -> Step:
+    """As of a dataset that names passages alone."""
+    return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
+
+
+def share_right(read: ReadingRun, scored: Any, true: Sequence[Step]) -> float:
+    passage, right = read.world.passage, []
+    for step in true:
+        hop, example = step.supervised, step.state.example
+        for pid in hop.positives:
+            guess = gold_sids(replace(example, facts=()), Query(example.text), passage(pid), scored)
+            right.append(guess == gold_sids(example, hop.query, passage(pid)))
+    return sum(right) / len(right)
+
+
+def test_sentences_are_inferred_where_only_passages_are_labelled(read: ReadingRun) -> None:
+    """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
+    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    true, passage = read._steps("dev"), read.world.passage
+    share = share_right(read, inferring(reading, [unlabelled(step) for step in true], passage), true)
+
+    def by_claim_alone(query: Query, passage: Any) -> list[float]:
+        (found,) = score_sentences(reading, [Query(query.text)], [[passage]], 1, Stopwatch(1))
+        return [fact.score for fact in found]
+
+    alone = share_right(read, by_claim_alone, true)
+    assert share >= 0.9, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
+    assert share >= alone + 0.1, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
+
+
+# What is read
+
+
+def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: ReadingRun) -> None:
+    by_qid: dict[str, list[Step]] = {}
+    for step in read._steps("dev"):
+        by_qid.setdefault(step.supervised.qid, []).append(step)
+    assert max(map(len, by_qid.values())) == HOPS
+    for own in by_qid.values():
+        seen = [pid for step in own for pid in (*step.supervised.positives, *step.supervised.negatives)]
+        assert len(set(seen)) == len(seen)
+
+
+def test_all_gold_passages_are_learnt_from(read: ReadingRun) -> None:
+    found: dict[str, set[str]] = {}
+    for step in read._steps("dev"):
+        found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
+    assert found == {question.example.qid: set(question.example.gold) for question in read.world.dev}
+
+
+def test_negatives_lie_within_the_depths_of_each_hop(read: ReadingRun) -> None:
+    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    made = read._sentences(reading, "dev")
+    most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
+    assert most == {1: 5, 2: 4}
+
+
+def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: ReadingRun) -> None:
+    """Nothing in it would tell that fact from others."""
+    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    some = read._steps("dev")[:40]
+    examples = list({step.supervised.qid: step.state.example for step in some}.values())
+    found = found_sentences(reading, some, read.world.passage)
+    gold = of_hops(gold_facts(read.world.passage), read._steps("dev"))
+    made = fact_examples(examples, gold, lambda example: found[example.qid], copies=4)
+    sizes = set()
+    for record in made.records:
+        hops = {fact.hop for fact, label in zip(record.facts, record.labels, strict=True) if label}
+        assert hops == set(range(min(hops), max(hops) + 1))
+        everything = {fact.hop for fact in gold(next(e for e in examples if e.qid == record.qid))}
+        assert min(hops) == min(everything)
+        sizes.add(len(hops))
+    assert sizes == {1, 2}
