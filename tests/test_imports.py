@@ -24,7 +24,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"index", "encoder", "crossencoder"}),
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "crossinputs", "flipr", "backbones", "projection", "batching", "devices"}),
     frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors", "stopwatch"}),
-    frozenset({"types", "errors", "files"}),
+    frozenset({"types", "errors"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 

@@ -57,14 +57,6 @@ def test_what_is_excluded_does_not_come_and_k_may_be_larger_than_what_is_left(ha
         assert set(ranking.pids) == {passage.pid for passage in CORPUS} - without
 
 
-def test_a_part_of_a_corpus_keeps_its_order_and_its_tokens(encoder: Encoder) -> None:
-    corpus = TokenisedCorpus.of(encoder.inputs, CORPUS)
-    part = corpus.only({"p6", "p2"})
-    assert list(part.pids) == ["p2", "p6"]
-    assert part.ids[1].tolist() == encoder.inputs.passage_ids([CORPUS[6]])[0]
-    assert len(part) == 2
-
-
 def test_nothing_asked_is_nothing_found(haystack: Haystack) -> None:
     assert haystack.rank([], k=5) == []
 

@@ -236,12 +236,11 @@ class Encoder:
                     waiting.append((part, pool.submit(self.inputs.passage_ids, part)))
                 if len(waiting) == 2 or (waiting and not part):
                     ready, ids = waiting.popleft()
-                    yield ready, self.encode_passage_ids(ids.result(), limit)
+                    yield ready, self._encode_chunk(ids.result(), limit)
                 elif not part:
                     return
 
-    def encode_passage_ids(self, ids: Sequence[Sequence[int]], batch_tokens: int) -> PassageVectors:
-        """The float16 vectors of what `inputs.passage_ids` has laid out already, in its order."""
+    def _encode_chunk(self, ids: list[list[int]], batch_tokens: int) -> PassageVectors:
         parts: list[EncodedRows] = []
         with inference(self.model, self.dtype):
             for rows in token_batches(ids, batch_tokens):

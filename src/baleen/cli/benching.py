@@ -90,6 +90,7 @@ def bench_verify(
     file: Annotated[
         Path | None, typer.Option("--file", help="JSONL with claims", show_default="the demonstration claims")
     ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many of the claims", show_default="all")] = None,
     hops: Annotated[
         list[int] | None, typer.Option("--hops", min=1, help="Numbers of hops (repeatable)", show_default="1, 2, 4")
     ] = None,
@@ -109,7 +110,7 @@ def bench_verify(
 
     texts = [claim.text for claim in read_claims(file)] if file else [claim["text"] for claim in demo_claims()]
     system = Baleen.load(model, index, device=device, threads=threads)
-    rows = verify_rows(system, texts, hops or HOPS, k=k, pipeline=pipeline, stand_in=stand_in)
+    rows = verify_rows(system, texts[:limit], hops or HOPS, k=k, pipeline=pipeline, stand_in=stand_in)
     found = {
         "machine": machine(),
         "device": str(system.retriever.encoder.device),

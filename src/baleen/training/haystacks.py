@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from baleen.encoder import Encoder
@@ -52,8 +52,3 @@ class Corpora(dict[str, TokenisedCorpus]):
                 for name, pids in world.pids.items()
             }
         )
-
-    def only(self, pids: Iterable[str]) -> Corpora:
-        """Those passages alone."""
-        wanted = set(pids)
-        return Corpora({name: corpus.only(wanted) for name, corpus in self.items()})

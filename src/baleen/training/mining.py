@@ -54,11 +54,6 @@ class TokenisedCorpus:
     def __len__(self) -> int:
         return len(self.pids)
 
-    def only(self, pids: Collection[str]) -> TokenisedCorpus:
-        """Those passages alone."""
-        rows = [row for row, pid in enumerate(self.pids) if pid in pids]
-        return TokenisedCorpus([self.pids[row] for row in rows], [self.ids[row] for row in rows])
-
 
 @dataclass(frozen=True, eq=False)
 class Block:
