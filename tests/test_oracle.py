@@ -103,12 +103,3 @@ def test_a_collection_is_encoded_once_and_only_if_asked(encoder: Encoder, corpor
     several.rank(QUERIES[:1], ["odd"], 1)
     several.rank(QUERIES, ["odd", "even", "odd"], 1)
     assert encoded == ["odd", "even"]
-
-
-def test_a_part_of_all_collections(corpora: Corpora) -> None:
-    part = corpora.only(["p0", "p3"])
-    assert {name: list(corpus.pids) for name, corpus in part.items()} == {
-        "odd": ["p3"],
-        "even": ["p0"],
-        "unasked": ["p0"],
-    }
