@@ -213,6 +213,16 @@ def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, syste
         assert [each["metrics"] for each in lines("out.jsonl")] == [each["metrics"] for each in told]
 
 
+def test_a_limit_takes_the_first_questions_and_a_later_run_goes_on(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json")
+    assert baleen(*arguments, "--limit", "1").json["questions"] == 1
+    assert [each["id"] for each in lines("out.jsonl")] == ["h1"]
+    assert baleen(*arguments).json["questions"] == 2
+    assert [each["id"] for each in lines("out.jsonl")] == ["h1", "h2"]
+    assert baleen(*arguments, "--limit", "1").json["questions"] == 1
+    assert baleen(*arguments, "--limit", "0").code == 2
+
+
 def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert baleen("eval", "hover", "hover.json", *system, "--out", "out.jsonl").code == 0
     before = Path("out.jsonl").read_bytes()

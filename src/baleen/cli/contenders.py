@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from baleen.cli.document import ASK
-from baleen.cli.results import Run, describe_run
-
 if TYPE_CHECKING:
     from baleen.evaluation.collection import Collection
-    from baleen.evaluation.predicting import Predictor
+    from baleen.evaluation.contender import Contender
 
 
 @dataclass(frozen=True)
@@ -53,16 +50,6 @@ class Asked:
         return self.baseline is None and self.run is None
 
 
-@dataclass(frozen=True)
-class Contender:
-    """`run` holds all that the results depend on, but for the questions."""
-
-    name: str
-    predictor: Predictor
-    collection: Collection
-    run: Run
-
-
 def open_contender(asked: Asked) -> Contender:
     if asked.alone:
         return _system(asked)
@@ -70,26 +57,17 @@ def open_contender(asked: Asked) -> Contender:
 
 
 def _system(asked: Asked) -> Contender:
-    from baleen.config import override
-    from baleen.evaluation.collection import Indexed
-    from baleen.evaluation.predicting import System
+    from baleen.evaluation.contender import system_contender
     from baleen.system import Baleen
 
     system = Baleen.load(asked.model, asked.index, device=asked.device, threads=asked.threads)
-    config = override(system.config, **asked.options)
-    described = describe_run(ASK, system, config, explained=False)
-    settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
-    return Contender(
-        f"{config.pipeline}{' with a stand-in' if config.stand_in else ''} at {'+'.join(map(str, config.depths))}",
-        System(system, asked.dataset, asked.options),
-        Indexed(system.retriever.index),
-        _described(asked, config.pipeline, settings),
-    )
+    return system_contender(system, asked.dataset, asked.cutoffs, asked.options)
 
 
 def _baseline(asked: Asked) -> Contender:
     from baleen.config import from_mapping
     from baleen.evaluation.baselines import BaselineConfig, open_baseline
+    from baleen.evaluation.contender import Contender, run_of
     from baleen.evaluation.predicting import Ranked
 
     settings = {
@@ -100,23 +78,22 @@ def _baseline(asked: Asked) -> Contender:
     collection = _collection(asked)
     baseline = open_baseline(config, collection)
     name = f"{asked.first} + rerank" if asked.baseline == "rerank" else str(asked.baseline)
-    run = _described(asked, name, {"settings": dict(baseline.settings), "passages": collection.fingerprint})
+    run = run_of(
+        asked.dataset, asked.cutoffs, name, {"settings": dict(baseline.settings), "passages": collection.fingerprint}
+    )
     return Contender(name, Ranked(baseline, max(asked.cutoffs)), collection, run)
 
 
 def _recorded(asked: Asked) -> Contender:
+    from baleen.evaluation.contender import Contender, run_of
     from baleen.evaluation.predicting import Recorded
     from baleen.evaluation.trec import read_run
 
     assert asked.run is not None
     rankings, collection = read_run(asked.run), _collection(asked)
     digest = hashlib.blake2b(asked.run.read_bytes(), digest_size=8).hexdigest()
-    run = _described(asked, "run", {"rankings": digest, "passages": collection.fingerprint})
+    run = run_of(asked.dataset, asked.cutoffs, "run", {"rankings": digest, "passages": collection.fingerprint})
     return Contender(asked.run.name, Recorded(rankings), collection, run)
-
-
-def _described(asked: Asked, system: str, settings: Mapping[str, Any]) -> Run:
-    return {"command": "eval", "dataset": asked.dataset, "at": list(asked.cutoffs), "system": system, **settings}
 
 
 def _collection(asked: Asked) -> Collection:

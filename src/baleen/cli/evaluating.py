@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baleen.cli.contenders import Asked, Contender, open_contender
+from baleen.cli.contenders import Asked, open_contender
 from baleen.cli.hops import DepthsOption, HopsOption, PipelineOption, StandInOption, StopEarlyOption, run_options
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
-from baleen.cli.results import Results
 
 if TYPE_CHECKING:
     from baleen.datasets import Example, GoldReport
-    from baleen.evaluation.judging import Judge
+    from baleen.evaluation.contender import Contender
     from baleen.evaluation.prediction import Result
 
 log = logging.getLogger(__name__)
@@ -94,7 +93,13 @@ def evaluate(
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=0, help="Resamplings for the intervals; 0: none")] = 1000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resampling")] = 0,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="How many questions go through at once")] = 32,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="The first N questions alone", show_default="all")
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", min=1, help="How many questions go through at once", show_default="by the device"),
+    ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -110,7 +115,7 @@ def evaluate(
         instruction=instruction, exact=exact,
     )  # fmt: skip
     start = time.perf_counter()
-    questions = _questions(dataset, file)
+    questions = _questions(dataset, file)[:limit]
     contender = open_contender(asked)
     results, report = _results(contender, asked, questions, missing, outputs, batch_size)
     _write(outputs, dataset, results)
@@ -142,9 +147,10 @@ def _results(
     questions: Sequence[Example],
     missing: Missing,
     outputs: Outputs,
-    batch_size: int,
+    batch_size: int | None,
 ) -> tuple[list[Result], GoldReport]:
     from baleen.evaluation.collection import catalogue
+    from baleen.evaluation.evaluating import results_of
     from baleen.evaluation.judging import Judge, match_gold
 
     examples, report = match_gold(questions, catalogue(contender.collection), missing.value)
@@ -154,32 +160,7 @@ def _results(
             len(report.dropped), report.examples, (*report.first_missing, *report.first_ambiguous)[0],
         )  # fmt: skip
     judge = Judge(asked.dataset, asked.cutoffs, contender.collection.passage)
-    if outputs.out is None:
-        return _through(contender, examples, judge, batch_size), report
-    return _kept(contender, examples, judge, batch_size, outputs.out), report
-
-
-def _through(contender: Contender, examples: Sequence[Example], judge: Judge, batch_size: int) -> list[Result]:
-    from baleen.evaluation.evaluating import evaluate
-
-    batches = evaluate(examples, contender.predictor, judge, batch_size=batch_size)
-    return [result for batch in batches for result in batch]
-
-
-def _kept(contender: Contender, examples: Sequence[Example], judge: Judge, batch_size: int, out: Path) -> list[Result]:
-    """Results that are in a file already, and those of the questions that are left, which go there batch by batch."""
-    from baleen.evaluation.evaluating import evaluate, read_results
-
-    with Results.open(out, contender.run) as kept:
-        left = [example for example in examples if not kept.holds(example.qid, example.text)]
-        before = read_results(out).results if kept.done else []
-        if before:
-            log.info("%s of %s are in %s already", f"{len(examples) - len(left):,}", f"{len(examples):,}", out)
-        found = {result.example.qid: result for result in before}
-        for batch in evaluate(left, contender.predictor, judge, batch_size=batch_size, before=before):
-            kept.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
-            found |= {result.example.qid: result for result in batch}
-    return [found[example.qid] for example in examples]
+    return results_of(contender, examples, judge, out=outputs.out, batch_size=batch_size), report
 
 
 def _write(outputs: Outputs, dataset: str, results: Sequence[Result]) -> None:

@@ -18,7 +18,7 @@ from baleen.cli.chain import Chain, notices
 from baleen.cli.claims import Claim, checked, read_claims
 from baleen.cli.document import ASK, VERIFY, Task, document, explanations
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
-from baleen.cli.results import Results, describe_run, line
+from baleen.results import Results, describe_run, line
 
 if TYPE_CHECKING:
     from baleen.system import Baleen
@@ -215,7 +215,7 @@ def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mappi
     from baleen.config import override
 
     config = override(system.config, **settings)
-    run = describe_run(task, system, config, explained=asked.explain)
+    run = describe_run(task.command, system, config, explained=asked.explain)
     if asked.out is None:
         for results in _batches(task, asked, claims, settings, system):
             sys.stdout.buffer.write(b"".join(line(run, claim_id, told) for claim_id, told in results))

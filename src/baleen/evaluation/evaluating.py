@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,10 +11,14 @@ from typing import Any, NamedTuple
 from baleen import bytelines
 from baleen.datasets import Example
 from baleen.errors import DatasetError
+from baleen.evaluation.contender import Contender
 from baleen.evaluation.judging import Judge
 from baleen.evaluation.predicting import Predictor
 from baleen.evaluation.prediction import Result
 from baleen.progress import progress
+from baleen.results import Results
+
+log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -36,6 +41,31 @@ def evaluate(
             if values:
                 bar.note(f"{judge.headline} {100 * sum(values) / len(values):.1f}")
             bar.advance(len(batch))
+
+
+def results_of(
+    contender: Contender,
+    examples: Sequence[Example],
+    judge: Judge,
+    *,
+    out: Path | None = None,
+    batch_size: int | None = None,
+) -> list[Result]:
+    """The results of all examples, in order; with `out` they are kept there, and those that are there are not made again."""
+    size = batch_size or contender.batch_size
+    if out is None:
+        batches = evaluate(examples, contender.predictor, judge, batch_size=size)
+        return [result for batch in batches for result in batch]
+    with Results.open(out, contender.run) as kept:
+        left = [example for example in examples if not kept.holds(example.qid, example.text)]
+        before = read_results(out).results if kept.done else []
+        if before:
+            log.info("%s of %s are in %s already", f"{len(examples) - len(left):,}", f"{len(examples):,}", out)
+        found = {result.example.qid: result for result in before}
+        for batch in evaluate(left, contender.predictor, judge, batch_size=size, before=before):
+            kept.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
+            found |= {result.example.qid: result for result in batch}
+    return [found[example.qid] for example in examples]
 
 
 class Stored(NamedTuple):

@@ -23,17 +23,16 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from baleen.errors import ConfigError
 
 if TYPE_CHECKING:
-    from baleen.cli.document import Task
     from baleen.model_folder import ModelFolder
     from baleen.system import Baleen, RunConfig
 
 Run = Mapping[str, Any]
 
 
-def describe_run(task: Task, system: Baleen, config: RunConfig, *, explained: bool) -> Run:
+def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: bool) -> Run:
     """All that the results depend on, but for the claims."""
     return {
-        "command": task.command,
+        "command": command,
         "pipeline": config.pipeline,
         "k": list(config.depths),
         "stop_early": config.stop_early,
