@@ -321,3 +321,51 @@ def test_bm25_needs_no_model_library() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["questions"] == 2
     assert run.stderr.split() == []
+
+
+# Several runs
+
+
+def two_runs(baleen: Baleen, system: tuple[str, ...]) -> None:
+    for name, more in (("one", ("--hops", "1")), ("two", ())):
+        assert baleen("eval", "hover", "hover.json", *system, *more, "--at", "3,6", "--out", f"{name}.jsonl").code == 0
+
+
+def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> None:
+    two_runs(baleen, system)
+    assert baleen("eval", "own", "own.json", *system, "--out", "own.jsonl").code == 0
+    done = baleen("table", "a hop=one.jsonl", "two.jsonl", "own.jsonl", "--metric", "all@3", "--metric", "mean@3")
+    assert done.code == 2
+    assert "no run over own has the metric 'all@3'; they have all@2, all@5" in done.said
+    done = baleen("table", "a hop=one.jsonl", "two.jsonl", "own.jsonl")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("hover\n\n| run | questions | all@6 | passage_em | passage_f1 |")
+    assert [line.split(" | ")[0] for line in done.out.splitlines() if line.startswith("| ") and "---" not in line] == [
+        "| run", "| a hop", "| two", "| run, all@6", "| a hop", "| two", "| run", "| own", "| run, all@20", "| own",
+    ]  # fmt: skip
+    told = baleen("table", "a hop=one.jsonl", "two.jsonl", "--json").json
+    assert [each["name"] for each in told["hover"]] == ["a hop", "two"]
+    again = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json").json
+    assert told["hover"][1]["whole"]["metrics"] == again["metrics"]
+
+
+def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]) -> None:
+    two_runs(baleen, system)
+    done = baleen("table", "one.jsonl", "one.jsonl")
+    assert (done.code, done.out) == (2, "")
+    assert "two runs are called 'one'" in done.said
+    assert baleen("table", "absent.jsonl").code == DatasetError.exit_code
+    assert baleen("table", "name=absent.jsonl").code == DatasetError.exit_code
+
+
+def test_runs_are_drawn(baleen: Baleen, system: tuple[str, ...]) -> None:
+    pytest.importorskip("matplotlib")
+    two_runs(baleen, system)
+    done = baleen("plot", "one.jsonl", "two.jsonl", "--out", "drawn", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert len(done.json["files"]) == 8
+    assert all(Path(file).stat().st_size for file in done.json["files"])
+    after = next(figure for figure in done.json["figures"] if figure["name"] == "recall-after-hops")
+    assert [len(curve["points"]) for curve in after["curves"]] == [1, 2]
+    assert after["curves"][0]["points"][0] == after["curves"][1]["points"][0]
+    assert baleen("plot", "one.jsonl", "--out", "drawn").out.splitlines() == done.json["files"]

@@ -8,12 +8,13 @@ import sys
 import typer
 
 from baleen.cli.benching import bench
-from baleen.cli.comparing import compare
+from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
 from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
+from baleen.cli.plotting import plot
 from baleen.cli.searching import search
 from baleen.cli.training import train
 from baleen.errors import BaleenError
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, train, split, init, demo, compare):
+for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")

@@ -1,4 +1,4 @@
-"""`baleen compare`: two runs that `baleen eval --out` wrote, question by question."""
+"""`baleen compare` and `baleen table`: runs that `baleen eval --out` wrote, question by question or side by side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from baleen.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from baleen.evaluation.comparison import Comparison
+    from baleen.evaluation.evaluating import Stored
+    from baleen.evaluation.lineup import Entry
+
+RunsArgument = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help="What 'eval --out' wrote: FILE, or NAME=FILE to name it")
+]
 
 
 def compare(
@@ -53,4 +59,54 @@ def _page(comparison: Comparison, show: int) -> str:
         parts.append(f"{comparison.metric}: {len(flips)} questions are {title} in B")
         if flips[:show]:
             parts.append(flips_table(flips[:show]))
+    return "\n\n".join(parts)
+
+
+def table(
+    runs: RunsArgument,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="A column (repeatable)", show_default="those of the dataset")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print several runs in one Markdown table: a row for each, a column for each metric."""
+    from baleen.evaluation.lineup import entry
+
+    groups: dict[str, list[Entry]] = {}
+    for name, stored in read_runs(runs).items():
+        groups.setdefault(str(stored.run.get("dataset")), []).append(entry(name, stored.results))
+    if as_json:
+        told = {dataset: [each.to_json() for each in entries] for dataset, entries in groups.items()}
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    typer.echo("\n\n".join(_lineup(dataset, entries, metric) for dataset, entries in groups.items()))
+
+
+def read_runs(arguments: list[str]) -> dict[str, Stored]:
+    """Results by the name of the run: the one that is given, or the file's without its ending."""
+    from baleen.evaluation.evaluating import read_results
+
+    runs: dict[str, Stored] = {}
+    for argument in arguments:
+        given, _, rest = argument.rpartition("=")
+        path = Path(argument) if Path(argument).is_file() else Path(rest)
+        name = path.stem if path == Path(argument) or not given else given
+        if name in runs:
+            raise typer.BadParameter(f"two runs are called '{name}': name them apart, as in NAME={path}")
+        runs[name] = read_results(path)
+    return runs
+
+
+def _lineup(dataset: str, entries: list[Entry], metric: list[str] | None) -> str:
+    from baleen.evaluation.lineup import columns, hop_numbers
+    from baleen.evaluation.tables import hops_table, lineup_table
+
+    metrics = metric or columns(dataset, entries)
+    unknown = [name for name in metrics if not any(name in each.whole.metrics for each in entries)]
+    if unknown:
+        known = ", ".join(dict.fromkeys(name for each in entries for name in each.whole.metrics))
+        raise typer.BadParameter(f"no run over {dataset} has the metric '{unknown[0]}'; they have {known}")
+    parts = [dataset, lineup_table(entries, metrics)]
+    if len(hop_numbers(entries)) > 1:
+        parts.append(hops_table(entries, metrics[0]))
     return "\n\n".join(parts)

@@ -10,10 +10,19 @@ from baleen.types import WHOLE, Answer, Fact, Ranking, Record, Trace, Verdict
 
 
 @dataclass(frozen=True, slots=True)
+class Taken(Record):
+    """One hop: the passages that it retrieved, best first, and the words of context that stood after it."""
+
+    pids: tuple[str, ...]
+    words: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction(Record):
     """A ranking of passages, and whatever else a system has to say.
 
     `condensed` tells a system that chose `facts`, be they none, from one that only ranks.  `label` is a verdict's.
+    `hops` are those of a system that takes some.
     """
 
     ranking: Ranking = field(default_factory=Ranking)
@@ -21,6 +30,7 @@ class Prediction(Record):
     condensed: bool = False
     label: str | None = None
     answer: str | None = None
+    hops: tuple[Taken, ...] = ()
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Prediction:
@@ -31,6 +41,7 @@ class Prediction(Record):
             condensed=True,
             label=outcome.label if isinstance(outcome, Verdict) else None,
             answer=outcome.text if isinstance(outcome, Answer) else None,
+            hops=tuple(Taken(hop.ranking.pids, hop.words) for hop in trace.hops),
         )
 
     @property

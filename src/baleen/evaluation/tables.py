@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from baleen.evaluation.comparison import Comparison, Flip
+from baleen.evaluation.lineup import Entry, hop_numbers
 from baleen.evaluation.summary import Summary
+
+EMPTY = Summary(0)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -35,6 +38,24 @@ def _value(summary: Summary, name: str) -> str:
 
 def _interval(bounds: tuple[float, float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.1f} to {bounds[1]:.1f}"
+
+
+def lineup_table(entries: Sequence[Entry], metrics: Sequence[str]) -> str:
+    """A row for each run, a column for each metric."""
+    rows = [
+        [each.name, f"{each.whole.questions:,}", *(_value(each.whole, name) for name in metrics)] for each in entries
+    ]
+    return table(["run", "questions", *metrics], rows)
+
+
+def hops_table(entries: Sequence[Entry], metric: str) -> str:
+    """A row for each run, and one metric over all questions and over those of each number of hops."""
+    numbers = hop_numbers(entries)
+    rows = [
+        [each.name, *(_value(group, metric) for group in (each.whole, *(each.hops.get(n, EMPTY) for n in numbers)))]
+        for each in entries
+    ]
+    return table([f"run, {metric}", "all", *(f"{number} hops" for number in numbers)], rows)
 
 
 def comparison_table(comparison: Comparison) -> str:
