@@ -5,5 +5,6 @@ real.py             token vectors of a corpus and its questions, encoded once
 exact.py            the exact best passages over the original vectors, and recall against them
 measure.py          one open index: latency, memory, kernel speed
 search.py           the benches themselves: `run`, `growth`, `sweep`
+mining.py           exact scores as training mines by, each way beside the first
 report.py           results as JSON and as Markdown
 """

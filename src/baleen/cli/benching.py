@@ -117,3 +117,20 @@ def bench_verify(
         "verify": [r.to_json() for r in rows],
     }
     typer.echo(json.dumps(found) if as_json else verify_table(rows))
+
+
+@bench.command("mining")
+def bench_mining(
+    size: Annotated[int, typer.Option(min=1, help="Synthetic passages of 80 vectors")] = 2000,
+    queries: Annotated[int, typer.Option(min=1, help="How many are scored")] = 256,
+    facts: Annotated[int, typer.Option(min=0, help="Fact vectors of each, beside its 64")] = 0,
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Exact scores of many queries at once, as training mines by: each way of making them beside the first."""
+    from baleen.bench.mining import mining_rows, mining_table
+    from baleen.bench.report import machine
+
+    rows = mining_rows(size, queries, facts, device)
+    found = {"machine": machine(), "mining": [row.to_json() for row in rows]}
+    typer.echo(json.dumps(found) if as_json else mining_table(rows))

@@ -23,14 +23,14 @@ from baleen.batching import token_batches
 from baleen.devices import inference
 from baleen.encoder import Encoder
 from baleen.progress import progress
-from baleen.tokenization import InputMaker, padded
+from baleen.tokenization import InputMaker
+from baleen.training.maxsim import Lanes, focused_scores, kind
 from baleen.types import Hit, Passage, Query, Ranking
 from baleen.vectors import QueryVectors
 
 CHUNK = 4096  # passages tokenised at once
-LOWEST = -1.01  # below every cosine, rounded as they are
-HALVINGS = 14
-SCORE_BUDGET = 2**29  # similarities that are held at once; sets how many queries are searched together
+QUERIES_AT_ONCE = {"cpu": 32, "gpu": 256}  # that are encoded together
+SCORE_BUDGET = {"cpu": 2**28, "gpu": 2**30}  # scores, and matches, that are held at once by the queries of one search
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Haystack:
 
     def rank(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]] = ()) -> list[Ranking]:
         """The k best passages of each query, best first, without those that `exclude` names for it."""
-        vectors = self.encoder.encode_queries(queries)
+        vectors = self.encoder.encode_queries(queries, QUERIES_AT_ONCE[kind(self.encoder.device)])
         order = sorted(range(len(queries)), key=lambda i: _lanes(vectors[i]))
         found: dict[int, Ranking] = {}
         with progress("searching", len(queries), "queries") as bar:
@@ -99,28 +99,21 @@ class Haystack:
         return [found[i] for i in range(len(queries))]
 
     def _groups(self, order: Sequence[int], vectors: Sequence[QueryVectors]) -> Iterator[tuple[int, ...]]:
-        """Queries of like length, as many together as the budget allows for the longest of them."""
+        """Queries of like length, as many together as the budget allows: of their scores, and of their matches."""
         if not order:
             return
-        widest = max(block.vectors.shape[0] * block.vectors.shape[1] for block in self.blocks)
-        start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (stop + 1 - start) * _lanes(vectors[order[stop]]) * widest <= SCORE_BUDGET:
-                stop += 1
-            yield tuple(order[start:stop])
-            start = stop
+        most, budget = max(len(block.rows) for block in self.blocks), SCORE_BUDGET[kind(self.encoder.device)]
+        start, lanes = 0, 0
+        for place, number in enumerate(order):
+            lanes += _lanes(vectors[number])
+            if place > start and max(lanes * most, (place + 1 - start) * len(self.corpus)) > budget:
+                yield tuple(order[start:place])
+                start, lanes = place, _lanes(vectors[number])
+        yield tuple(order[start:])
 
     @torch.inference_mode()
     def _rank(self, queries: Sequence[QueryVectors], k: int, excluded: Sequence[Sequence[int]]) -> list[Ranking]:
-        parts = [self._lanes([getattr(query, part) for query in queries]) for part in ("query", "facts")]
-        scores = torch.full((len(queries), len(self.corpus)), -torch.inf, device=self.encoder.device)
-        for block in self.blocks:
-            total = sum(
-                self._score(lanes, mask, block, keep)
-                for (lanes, mask), keep in zip(parts, self.encoder.focus, strict=True)
-            )
-            scores[:, block.rows] = total
+        scores = self._scores(queries)
         for row, numbers in enumerate(excluded):
             scores[row, numbers] = -torch.inf
         best = scores.topk(min(k, scores.shape[1]), dim=1)
@@ -128,52 +121,30 @@ class Haystack:
             self._ranking(*pair) for pair in zip(best.indices.cpu().tolist(), best.values.cpu().tolist(), strict=True)
         ]
 
+    def _scores(self, queries: Sequence[QueryVectors]) -> Tensor:
+        """Of every query with every passage: (Q, passages)."""
+        device = self.encoder.device
+        parts = [
+            Lanes.of([getattr(query, part) for query in queries], device, self._half) for part in ("query", "facts")
+        ]
+        scores = torch.full((len(queries), len(self.corpus)), -torch.inf, device=device)
+        for block in self.blocks:
+            terms = [
+                focused_scores(lanes, block.vectors, keep)
+                for lanes, keep in zip(parts, self.encoder.focus, strict=True)
+            ]
+            scores[:, block.rows] = terms[0] + terms[1]
+        return scores
+
     def _ranking(self, numbers: Sequence[int], scores: Sequence[float]) -> Ranking:
         hits = [
             Hit(self.corpus.pids[number], score)
             for number, score in zip(numbers, scores, strict=True)
             if score > -np.inf
         ]
-        return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))))
-
-    def _lanes(self, vectors: Sequence[npt.NDArray[np.float32]]) -> tuple[Tensor, Tensor]:
-        """Vectors of several queries side by side: (Q, N, d), and (Q, N) bool for those that are real."""
-        width = max(map(len, vectors))
-        lanes = torch.zeros(len(vectors), width, self.encoder.dim)
-        for row, own in enumerate(vectors):
-            lanes[row, : len(own)] = torch.from_numpy(own)
-        mask = padded([[True] * len(own) + [False] * (width - len(own)) for own in vectors], False).bool()
-        return lanes.to(self.encoder.device, self._half), mask.to(self.encoder.device)
-
-    def _score(self, lanes: Tensor, mask: Tensor, block: Block, keep: int | None) -> Tensor:
-        """One term of the focused score, of every query with every passage of a block: (Q, P)."""
-        queries, width, dim = lanes.shape
-        passages, tokens, _ = block.vectors.shape
-        if not width:
-            return torch.zeros(queries, passages, device=lanes.device)
-        similarity = lanes.reshape(-1, dim) @ block.vectors.reshape(-1, dim).T  # (Q * N, P * M)
-        matches = similarity.view(queries, width, passages, tokens).amax(dim=3).float()  # (Q, N, P)
-        return sum_of_largest(matches, mask, keep)
-
-
-def sum_of_largest(matches: Tensor, mask: Tensor, keep: int | None) -> Tensor:
-    """The sum of the `keep` largest valid similarities of each column: (Q, N, P), (Q, N) bool -> (Q, P).
-
-    What `scoring.focus` gives, to a thousandth and without sorting: the sum of the k largest is the least value over t of
-    `k t + sum(max(x - t, 0))`, and where fewer than k are larger than t, t is too high.
-    """
-    count = mask.sum(dim=1, keepdim=True).float()  # (Q, 1)
-    if keep is None or keep >= matches.shape[1]:
-        return torch.where(mask.unsqueeze(2), matches, 0.0).sum(dim=1)
-    wanted = count.clamp(max=keep)
-    valid = matches.masked_fill(~mask.unsqueeze(2), LOWEST)
-    low = torch.full((matches.shape[0], matches.shape[2]), LOWEST, device=matches.device)  # (Q, P)
-    high = torch.full_like(low, -LOWEST)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        above = (valid > middle.unsqueeze(1)).sum(dim=1) >= wanted
-        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-    return wanted * low + (valid - low.unsqueeze(1)).clamp(min=0).sum(dim=1)
+        if len(set(scores)) < len(scores):  # equals stand in the order of their pids
+            hits.sort(key=lambda hit: (-hit.score, hit.pid))
+        return Ranking(tuple(hits))
 
 
 def _lanes(vectors: QueryVectors) -> int:
