@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from baleen.cli.ablating import ablate
 from baleen.cli.benching import bench
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot):
+for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot, ablate):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")

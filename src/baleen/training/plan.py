@@ -13,6 +13,7 @@
     [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
 
 Paths are relative to the file.  A `backbone` is a folder beside it, or whatever `checkpoint.resolve` makes of the name.
+An [ablation] beside them is for `baleen ablate`, and left alone here.
 Every key that is not known is refused with the nearest that is.
 """
 
@@ -27,6 +28,8 @@ from baleen.errors import ConfigError
 from baleen.training.reading_plan import ReadingPlan
 from baleen.training.rounds import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
+
+ABLATION = "ablation"
 
 
 @dataclass(frozen=True)
@@ -57,4 +60,5 @@ class RunPlan:
 
 def read_plan(path: Path) -> RunPlan:
     """The plan in a TOML file."""
-    return replace(from_mapping(RunPlan, read_toml(path), str(path)), root=path.parent)
+    settings = {key: value for key, value in read_toml(path).items() if key != ABLATION}
+    return replace(from_mapping(RunPlan, settings, str(path)), root=path.parent)

@@ -1,0 +1,7 @@
+"""The paper's ablation: the same plan trained with a part left out, evaluated side by side.
+
+rows.py     what each row leaves out, and which rows share a training run
+plan.py     the [ablation] of a plan
+run.py      trains, indexes and evaluates every row, and skips what is done
+report.py   the tables, as Markdown and as JSON
+"""

@@ -1,0 +1,213 @@
+"""An ablation from its plan to its tables: train, index and evaluate every row, and skip what is done.
+
+    ablate(read_ablation(Path("runs/small.toml")), Path("runs/small-ablation"))
+
+    runs/VARIANT/                   a training run each; rows that differ in their pipeline alone share one
+    rows/ROW/                       its model, for --model: it names the components where they lie
+    indexes/VARIANT/COLLECTION/     for --index
+    results/ROW/QUESTIONS.jsonl     what `baleen eval --out` writes
+    plots/QUESTIONS/                figures, where matplotlib is installed
+    ablation.json, ablation.md      the tables
+
+An ablation that was killed goes on where it stood, and rows that another call is asked for join those that are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from baleen import corpus
+from baleen.ablation.plan import AblationPlan, Questions
+from baleen.ablation.report import Evaluated, document, page
+from baleen.ablation.rows import ROWS, WHOLE, Row, Variant
+from baleen.datasets import Catalogue, Example, read_examples
+from baleen.encoder import Encoder
+from baleen.errors import MissingExtraError, StoredIndexError
+from baleen.evaluation.collection import Indexed, catalogue
+from baleen.evaluation.contender import system_contender
+from baleen.evaluation.curves import figures
+from baleen.evaluation.evaluating import read_results, results_of
+from baleen.evaluation.judging import Judge, match_gold
+from baleen.evaluation.plotting import draw
+from baleen.evaluation.prediction import Result
+from baleen.index import Index
+from baleen.model_folder import read_model, write_model
+from baleen.retriever import Retriever
+from baleen.system import Baleen
+from baleen.training.run import MODEL, train
+from baleen.training.run_folder import write_json
+
+log = logging.getLogger(__name__)
+
+JSON, MARKDOWN = "ablation.json", "ablation.md"
+
+
+@dataclass(frozen=True)
+class Report:
+    """An ablation's tables, as JSON holds them and as Markdown."""
+
+    told: dict[str, Any]
+    page: str
+
+
+def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
+    """Do what is not done of the plan's rows; the tables of all rows that are done, which stand in `folder` too."""
+    ablation = Ablation(plan, folder, device)
+    ablation.train()
+    ablation.evaluate()
+    return ablation.report()
+
+
+class Ablation:
+    """The steps of an ablation over its folder."""
+
+    def __init__(self, plan: AblationPlan, folder: Path, device: str | None = None) -> None:
+        self.plan, self.folder, self.device = plan, folder, device
+        self._catalogues: dict[str, Catalogue] = {}
+        self._examples: dict[str, list[Example]] = {}
+
+    # Training
+
+    def train(self) -> None:
+        """Every training run that a row needs, and the rows' models."""
+        shared = self.plan.settings.readers == "first"
+        needed = [WHOLE] * shared + [row.variant for row in self.plan.rows]
+        for variant in dict.fromkeys(needed):
+            own = not shared or variant == WHOLE
+            log.info("training %s", variant.name)
+            train(variant.of(self.plan.train, reading=own), self._run(variant), device=self.device)
+        for row in self.plan.rows:
+            self._write_model(row, WHOLE if shared else row.variant)
+
+    def _write_model(self, row: Row, readers: Variant) -> None:
+        """A model of components that lie where they were trained, with the row's pipeline."""
+        folder = self._model(row)
+        folder.mkdir(parents=True, exist_ok=True)
+        reading, retriever = (read_model(self._run(variant) / MODEL) for variant in (readers, row.variant))
+        places = {name: reading.folder(name) for name in reading.components} | {
+            "retriever": retriever.folder("retriever")
+        }
+        run = {**reading.settings.get("run", {}), "pipeline": row.pipeline}
+        relative = {name: os.path.relpath(place, folder) for name, place in places.items()}
+        write_model(folder, relative, {**reading.settings, "run": run})
+
+    # Evaluation
+
+    def evaluate(self) -> None:
+        """Every row over every file of questions, one index at a time."""
+        collections = dict.fromkeys(each.collection for each in self.plan.questions)
+        rows = self._with_fewer_hops(self.plan.rows)
+        for variant in dict.fromkeys(row.variant for row in rows):
+            for collection in collections:
+                retriever = self._retriever(variant, collection)
+                for row in rows:
+                    if row.variant == variant:
+                        self._evaluate(row, collection, retriever)
+
+    def _evaluate(self, row: Row, collection: str, retriever: Retriever) -> None:
+        """As `baleen eval` does, into the same kind of file."""
+        system, cutoffs = Baleen(read_model(self._model(row)), retriever), self.plan.settings.cutoffs
+        for questions in self.plan.questions:
+            if questions.collection == collection and self._takes(row, questions):
+                log.info("evaluating %s on %s", row.name, questions.name)
+                contender = system_contender(system, questions.dataset, cutoffs, self._options(row, questions))
+                judge = Judge(questions.dataset, cutoffs, contender.collection.passage)
+                out = self._results(row, questions)
+                out.parent.mkdir(parents=True, exist_ok=True)
+                results_of(contender, self._asked(questions, retriever.index), judge, out=out)
+
+    def _options(self, row: Row, questions: Questions) -> dict[str, Any]:
+        depths = self.plan.depths(questions)[: row.hops]
+        return {"k": depths, "hops": len(depths)}
+
+    def _takes(self, row: Row, questions: Questions) -> bool:
+        """Whether a row is asked: one with fewer hops has to have fewer than the others take."""
+        return row.hops is None or row.hops < len(self.plan.depths(questions))
+
+    def _with_fewer_hops(self, rows: list[Row]) -> list[Row]:
+        most = max(len(self.plan.depths(questions)) for questions in self.plan.questions)
+        first = [row for row in rows if row.letter == "A" and self.plan.settings.fewer_hops]
+        return [*rows, *(fewer for row in first for fewer in row.fewer(most))]
+
+    def _retriever(self, variant: Variant, collection: str) -> Retriever:
+        """A variant's encoder over its index of a collection, which is built unless that encoder's own is there."""
+        encoder = Encoder.load(self._run(variant) / MODEL, device=self.device)
+        folder = self.folder / "indexes" / variant.name / collection
+        bits = self.plan.settings.bits
+        if not _is_index_of(encoder, folder, bits):
+            log.info("indexing %s for %s", collection, variant.name)
+            passages = corpus.read(self.plan.corpus(collection))
+            Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=str(encoder.device))
+        return Retriever(encoder, Index.open(folder, device=str(encoder.device)))
+
+    def _asked(self, questions: Questions, index: Index) -> list[Example]:
+        """The questions of a file, their gold matched to the passages, which are the same in every index."""
+        if questions.name not in self._examples:
+            if questions.collection not in self._catalogues:
+                self._catalogues[questions.collection] = catalogue(Indexed(index))
+            read = read_examples(questions.dataset, self.plan.train.root / questions.file)[: self.plan.settings.limit]
+            matched = match_gold(read, self._catalogues[questions.collection], self.plan.train.missing)
+            self._examples[questions.name] = list(matched.examples)
+        return self._examples[questions.name]
+
+    # What came of it
+
+    def report(self) -> Report:
+        """Of every row that is done, be it from an earlier call; written to the folder, with figures."""
+        done = [self._done(questions) for questions in self.plan.questions]
+        report = Report(document(done), page(done))
+        (self.folder / MARKDOWN).write_text(report.page + "\n", "utf-8")
+        write_json(self.folder / JSON, report.told)
+        self._draw(done)
+        return report
+
+    def _done(self, questions: Questions) -> Evaluated:
+        rows = [row for row in self._with_fewer_hops(list(ROWS.values())) if self._takes(row, questions)]
+        found = {row: self._kept(row, questions) for row in rows}
+        passages = len(self._catalogues[questions.collection])
+        return Evaluated(questions, passages, {row: results for row, results in found.items() if results})
+
+    def _kept(self, row: Row, questions: Questions) -> list[Result]:
+        """A row's results under the settings of today; none where a question has no result."""
+        file = self._results(row, questions)
+        if not file.exists():
+            return []
+        run, results = read_results(file)
+        asked = {"k": list(self._options(row, questions)["k"]), "at": list(self.plan.settings.cutoffs)}
+        by_qid = {result.example.qid: result for result in results}
+        qids = [example.qid for example in self._examples[questions.name]]
+        whole = all(qid in by_qid for qid in qids) and all(run.get(key) == value for key, value in asked.items())
+        return [by_qid[qid] for qid in qids] if whole else []
+
+    def _draw(self, done: list[Evaluated]) -> None:
+        for each in done:
+            runs = {row.name: each.results[row] for row in each.whole}
+            try:
+                draw(figures(runs), self.folder / "plots" / each.questions.name)
+            except MissingExtraError as error:
+                log.warning("no figures: %s", error)
+                return
+
+    # Where things lie
+
+    def _run(self, variant: Variant) -> Path:
+        return self.folder / "runs" / variant.name
+
+    def _model(self, row: Row) -> Path:
+        return self.folder / "rows" / row.letter
+
+    def _results(self, row: Row, questions: Questions) -> Path:
+        return self.folder / "results" / row.key / f"{questions.name}.jsonl"
+
+
+def _is_index_of(encoder: Encoder, folder: Path, bits: int) -> bool:
+    try:
+        index = Index.open(folder)
+        index.check_encoder(encoder.fingerprint)
+    except StoredIndexError:
+        return False
+    return index.manifest.bits == bits

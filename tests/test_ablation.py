@@ -1,0 +1,328 @@
+"""A whole ablation on a world of thirty people: six rows from four training runs, taken up, added to, and told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from baleen import cli
+from baleen.ablation import run as ablation_run
+from baleen.ablation.plan import AblationPlan, AblationSettings, Questions, read_ablation
+from baleen.ablation.rows import ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
+from baleen.ablation.run import Report, ablate
+from baleen.encoder import Encoder
+from baleen.errors import ConfigError, TrainingError
+from baleen.evaluation.curves import words_after_hops
+from baleen.evaluation.evaluating import read_results
+from baleen.model_folder import read_model
+from baleen.training.plan import read_plan
+from run_fakes import without, write_plan
+from toy_world import ToyWorld, make_world
+
+QUICK = (
+    ("final_steps = 3", "final_steps = 2"),
+    ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2"),
+)
+FILE = "toy-own-dev"
+
+
+def changed(*lines: str) -> tuple[str, str]:
+    """A change that adds an [ablation] with these lines."""
+    return "[retriever]\n", "\n".join(["[ablation]", *lines, "", "[retriever]\n"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
+    toy = make_world(tmp_path_factory.mktemp("toy"), people=30, train=12, dev=6)
+    toy.backbone(toy.folder / "backbone")
+    return toy
+
+
+@pytest.fixture(scope="module")
+def plan(toy: ToyWorld) -> Path:
+    return write_plan(toy.folder, "plan", *QUICK, changed("cutoffs = [3, 7]"))
+
+
+@pytest.fixture(scope="module")
+def folder(toy: ToyWorld) -> Path:
+    return toy.folder / "ablation"
+
+
+@pytest.fixture(scope="module")
+def report(plan: Path, folder: Path) -> Report:
+    return ablate(read_ablation(plan), folder, device="cpu")
+
+
+def stamps(folder: Path, *patterns: str) -> dict[str, int]:
+    files = {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
+    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
+
+
+# Rows and plans
+
+
+def test_each_row_leaves_out_what_the_paper_says(plan: Path) -> None:
+    settings = read_plan(plan)
+    of = {letter: row.variant.of(settings).retriever for letter, row in ROWS.items()}
+    assert [row.pipeline for row in ROWS.values()] == ["condense", "rerank", "hybrid", "condense", "condense", "rerank"]
+    assert of["A"] == of["B"] == of["C"] == settings.retriever
+    assert {of[letter].order for letter in "ABCD"} == {"latent"}
+    assert {of[letter].order for letter in "EF"} == {"heuristic"}
+    for letter, focus in (("A", (3, 2)), ("D", (None, None)), ("E", (3, 2)), ("F", (None, None))):
+        assert (of[letter].encoder.query_focus, of[letter].encoder.facts_focus) == focus
+    assert {(each.steps, each.final_steps, each.training) for each in of.values()} == {
+        (settings.retriever.steps, settings.retriever.final_steps, settings.retriever.training)
+    }
+    assert all(row.variant.of(settings).reading == settings.reading for row in ROWS.values())
+    assert [row.variant for row in ROWS.values()] == [WHOLE] * 3 + [WITHOUT_FOCUS, WITHOUT_ORDER, WITHOUT_EITHER]
+    assert WITHOUT_FOCUS.of(settings, reading=False).reading is None
+
+
+def test_rows_come_in_the_order_of_the_table() -> None:
+    assert [row.key for row in rows_of("EA")] == ["A", "E"]
+    assert [(row.key, row.hops) for row in ROWS["A"].fewer(3)] == [("A-1", 1), ("A-2", 2)]
+    for letters, part in (("AX", "there is no row 'X'; the rows are A, B, C, D, E, F"), ("", "no row is named")):
+        with pytest.raises(ConfigError, match=part):
+            rows_of(letters)
+
+
+def test_a_plan_needs_no_ablation_of_its_own(toy: ToyWorld) -> None:
+    read = read_ablation(write_plan(toy.folder, "bare"), ["E"], 4)
+    assert read.questions == (Questions("toy", "own", "dev.jsonl"),)
+    assert read.depths(read.questions[0]) == (3, 4)
+    assert (read.settings.rows, read.settings.limit) == (("E",), 4)
+    assert read.corpus("toy") == [toy.folder / "corpus.jsonl"]
+
+
+def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyWorld) -> None:
+    lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "dev.jsonl", k = [9] }]', "k = [5, 5, 5]"
+    read = read_ablation(write_plan(toy.folder, "own", changed(*lines, 'rows = ["D"]', "limit = 3")))
+    assert read.depths(read.questions[0]) == (9,)
+    assert read.depths(Questions("toy", "own", "other.jsonl")) == (5, 5, 5)
+    assert (read.rows, read.settings.limit) == ([ROWS["D"]], 3)
+    assert read_ablation(toy.folder / "own.toml", ["A"]).rows == [ROWS["A"]]
+
+
+def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
+    assert read_plan(plan).told() == read_plan(write_plan(toy.folder, "without", *QUICK)).told()
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (without("[reading]"), "the plan has no \\[reading\\] to make them"),
+        (("query_focus = 3\nfacts_focus = 2", ""), None),
+        (changed('rows = ["G"]'), "there is no row 'G'"),
+        (changed("limit = 0"), "limit = 0, which should be at least 1"),
+        (changed("k = [5, 0]"), "k = \\[5, 0\\], which should be numbers of at least 1"),
+        (changed('reader = "own"'), "there is no setting 'reader'; did you mean 'readers'?"),
+        (
+            changed('evaluate = [{ collection = "toys", dataset = "own", file = "dev.jsonl" }]'),
+            "there is no collection 'toys'; the plan has toy",
+        ),
+        (('dev = [{ dataset = "own", file = "dev.jsonl" }]', ""), "there is nothing to evaluate on"),
+        (
+            changed(
+                'evaluate = [{ collection = "toy", dataset = "own", file = "dev.jsonl" }, '
+                '{ collection = "toy", dataset = "own", file = "a/dev.jsonl" }]'
+            ),
+            "two files would both be called",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told(toy: ToyWorld, change: tuple[str, str], part: str | None) -> None:
+    file = write_plan(toy.folder, "wrong", change)
+    if part is None:
+        assert read_ablation(file).train.retriever.encoder.query_focus == 32
+        return
+    with pytest.raises(ConfigError, match=part):
+        read_ablation(file)
+
+
+def test_rows_without_focus_need_a_focus_to_leave_out(plan: Path) -> None:
+    bare = WITHOUT_FOCUS.of(read_plan(plan))
+    with pytest.raises(ConfigError, match="rows D and F leave the focus out"):
+        AblationPlan(bare)
+    assert AblationPlan(bare, AblationSettings(rows=("A", "E"))).rows == [ROWS["A"], ROWS["E"]]
+
+
+# The whole of it
+
+
+def test_the_table_has_every_row_by_hops(report: Report, folder: Path) -> None:
+    (told,) = report.told["questions"]
+    assert (told["name"], told["passages"], told["metric"]) == (FILE, 30, "all@7")
+    assert [row["row"] for row in told["rows"]] == list("ABCDEF")
+    assert [row["trained"] for row in told["rows"]] == [row.variant.name for row in ROWS.values()]
+    for row in told["rows"]:
+        assert row["questions"] == 6
+        assert set(row["by_hops"]) == {"2", "3", "4"}
+        assert {"all@7", "passage_em", "passage_f1", "label_accuracy", "answer_em"} <= set(row["metrics"])
+        assert row["hops_taken"] == len(row["words"]) == 2
+    assert json.loads((folder / "ablation.json").read_text()) == report.told
+    assert (folder / "ablation.md").read_text() == report.page + "\n"
+    for line in ("| run, all@7 | all | 2 hops | 3 hops | 4 hops |", "| F ColBERT-Hop |", "| run | hop 1 | hop 2 |"):
+        assert line in report.page
+
+
+def test_the_first_model_stands_at_each_number_of_hops(report: Report) -> None:
+    (told,) = report.told["questions"]
+    assert [(row["name"], row["hops_taken"]) for row in told["hops_taken"]] == [
+        ("A at 1 of its hops", 1),
+        ("A condense", 2),
+    ]
+    assert told["hops_taken"][1] == told["rows"][0]
+    assert told["hops_taken"][0]["words"] == told["rows"][0]["words"][:1]
+
+
+def test_words_are_those_of_the_results(report: Report, folder: Path) -> None:
+    (told,) = report.told["questions"]
+    for row in told["rows"]:
+        results = read_results(folder / "results" / row["row"] / f"{FILE}.jsonl").results
+        assert row["words"] == [words for _, words in words_after_hops(results)]
+    reranked = told["rows"][1]["words"]
+    assert reranked[1] > reranked[0] > 0  # one more passage after each hop
+
+
+def test_rows_of_one_run_share_it_and_models_name_where_their_parts_lie(report: Report, folder: Path) -> None:
+    assert report.told
+    runs = sorted(path.name for path in (folder / "runs").iterdir())
+    assert runs == ["flipr-heuristic", "flipr-latent", "maxsim-heuristic", "maxsim-latent"]
+    for row in ROWS.values():
+        model = read_model(folder / "rows" / row.letter)
+        assert model.settings["run"] == {"hops": 2, "k": [3, 4], "pipeline": row.pipeline}
+        trained = folder / "runs" / row.variant.name / "model"
+        assert {model.folder(name).resolve().parent for name in model.components} == {trained.resolve()}
+        assert Encoder.load(model.root, device="cpu").focus == ((3, 2) if row.variant.focused else (None, None))
+
+
+@pytest.mark.parametrize("letter", ["A", "C", "F"])
+def test_figures_are_those_of_eval(
+    letter: str, report: Report, toy: ToyWorld, folder: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = folder / "indexes" / ROWS[letter].variant.name / "toy"
+    told = command(
+        capfd, monkeypatch, "eval", "own", str(toy.folder / "dev.jsonl"), "--model", str(folder / "rows" / letter),
+        "--index", str(index), "--device", "cpu", "--at", "3,7", "--json",
+    )  # fmt: skip
+    (row,) = (row for row in report.told["questions"][0]["rows"] if row["row"] == letter)
+    assert {name: row[name] for name in ("metrics", "intervals", "counts", "by_hops")} == {
+        name: told[name] for name in ("metrics", "intervals", "counts", "by_hops")
+    }
+
+
+def command(capfd: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
+    capfd.readouterr()
+    monkeypatch.setattr("sys.argv", ["baleen", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    printed = capfd.readouterr()
+    assert not stop.value.code, printed.err
+    return json.loads(printed.out) if "--json" in arguments else printed.out
+
+
+def test_figures_are_drawn_for_each_file(report: Report, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert report.told
+    names = {path.name for path in (folder / "plots" / FILE).iterdir()}
+    assert {"recall-at-k.png", "recall-at-k.svg", "recall-after-hops.png", "context-words.svg"} <= names
+
+
+# Again
+
+
+def test_what_is_done_is_not_done_again(report: Report, plan: Path, folder: Path) -> None:
+    patterns = "runs/*/*/done.json", "runs/**/*.safetensors", "indexes/**/*", "results/**/*.jsonl"
+    before = stamps(folder, *patterns)
+    again = ablate(read_ablation(plan), folder, device="cpu")
+    assert again == report
+    after = stamps(folder, *patterns)
+    kept = {name for name in before if not name.startswith("results")}
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert len(before) == len(after) > 20
+
+
+def test_a_killed_evaluation_goes_on_and_a_lost_index_is_built_again(
+    report: Report, plan: Path, folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    results = copy / "results" / "E" / f"{FILE}.jsonl"
+    whole = results.read_bytes()
+    results.write_bytes(whole[: len(whole) // 2])
+    shutil.rmtree(copy / "indexes" / "flipr-heuristic")
+    (copy / "results" / "B" / f"{FILE}.jsonl").unlink()
+    assert ablate(read_ablation(plan), copy, device="cpu").told == report.told
+
+
+def test_rows_that_are_asked_for_join_those_that_are_there(plan: Path, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    for letter in "BCDEF":
+        shutil.rmtree(copy / "results" / letter)
+    (told,) = ablate(read_ablation(plan, ["D"]), copy, device="cpu").told["questions"]
+    assert [row["row"] for row in told["rows"]] == ["A", "D"]
+
+
+def test_fewer_questions_are_taken_of_the_same_results(plan: Path, folder: Path) -> None:
+    (told,) = ablate(read_ablation(plan, ["A"], 2), folder, device="cpu").told["questions"]
+    assert {row["questions"] for row in told["rows"]} == {2}
+
+
+def test_another_plan_is_refused(toy: ToyWorld, report: Report, folder: Path) -> None:
+    assert report.told
+    other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
+    with pytest.raises(TrainingError, match="holds a run of other settings \\(.*retriever.* differ\\)"):
+        ablate(read_ablation(other, ["A"]), folder, device="cpu")
+
+
+def test_readers_of_the_first_model_may_serve_all(toy: ToyWorld, folder: Path, tmp_path: Path, report: Report) -> None:
+    assert report.told
+    file = write_plan(
+        toy.folder, "lent", *QUICK, changed("cutoffs = [3, 7]", 'readers = "first"', "fewer_hops = false")
+    )
+    shutil.copytree(folder / "runs" / "flipr-latent", tmp_path / "runs" / "flipr-latent")
+    (told,) = ablate(read_ablation(file, ["D"]), tmp_path, device="cpu").told["questions"]
+    assert ([row["row"] for row in told["rows"]], told["hops_taken"]) == (["D"], [])
+    model = read_model(tmp_path / "rows" / "D")
+    assert "maxsim-latent" in str(model.folder("retriever").resolve())
+    assert "flipr-latent" in str(model.folder("sentences").resolve())
+    assert not (tmp_path / "runs" / "maxsim-latent" / "reading").exists()
+
+
+def test_without_matplotlib_there_are_tables_and_a_warning(
+    plan: Path, folder: Path, report: Report, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with caplog.at_level(logging.WARNING, ablation_run.__name__):
+        assert ablate(read_ablation(plan), folder, device="cpu") == report
+    assert "no figures: drawing figures needs the package 'matplotlib'" in caplog.text
+
+
+def test_the_command_prints_the_tables(
+    plan: Path, folder: Path, report: Report, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = "ablate", str(plan), "--out", str(folder), "--device", "cpu"
+    assert command(capfd, monkeypatch, *arguments, "--rows", "a, e", "--json") == report.told
+    assert command(capfd, monkeypatch, *arguments, "--rows", "A") == report.page + "\n"
+
+
+def test_a_row_says_what_it_is() -> None:
+    assert ROWS["E"].name == "E without latent hop ordering"
+    assert Row("A", "condense", WHOLE, hops=2).name == "A at 2 of its hops"
