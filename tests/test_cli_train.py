@@ -148,6 +148,20 @@ def test_a_plan_without_an_ending_needs_a_folder(baleen: Baleen, tmp_path: Path)
     assert "needs a folder, as its name has no ending to leave out: use --out" in done.said
 
 
+def test_of_several_processes_only_the_first_talks(
+    toy: ToyWorld, trained: Path, baleen: Baleen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("BALEEN_QUIET", "")
+    level = logging.getLogger("baleen").level
+    try:
+        done = baleen(toy.folder / "small.toml", "--no-resume")
+    finally:
+        logging.getLogger("baleen").setLevel(level)
+    assert (done.code, done.out, done.err) == (0, "", ""), "nor does it complain of what the first one has begun"
+    assert trained.exists()
+
+
 # --explain
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 import run_fakes
-from baleen import corpus
+from baleen import bytelines, corpus
 from baleen.checkpoint import read_json
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.encoder import Encoder
@@ -320,9 +321,59 @@ def test_a_loss_that_is_no_number_names_its_step_and_can_be_mended(toy: ToyWorld
     assert "model" in done(tmp_path / "run")
 
 
-def test_several_processes_are_refused(toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="a whole run is one process"):
+# Several processes
+
+
+def in_two(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """By torchrun over gloo."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def mined(folder: Path) -> dict[str, list[Any]]:
+    """Every record that mining wrote, by file."""
+    files = [*folder.glob("*/*.jsonl.gz"), *folder.glob("*/inspected.jsonl")]
+    names = {str(file.relative_to(folder)): file for file in files if file.parent.name != "scores"}
+    return {name: [json.loads(line) for line in bytelines.read(file)] for name, file in names.items()}
+
+
+def scores(folder: Path) -> list[dict[tuple[str, str, int], float]]:
+    """The score of every sentence that stage 1 scored."""
+    files = sorted((folder / "scores").glob("*.jsonl.gz"))
+    scored = [list(read_records(file, Scored)) for file in files]
+    return [{(each.qid, fact.pid, fact.sid): fact.score for each in part for fact in each.found} for part in scored]
+
+
+@pytest.mark.slow
+def test_two_processes_come_to_what_one_does(toy: ToyWorld, tmp_path: Path) -> None:
+    """One process takes the same parts of a batch in two passes, so that losses may differ by rounding alone."""
+    in_passes = ("batch_size = 4", "batch_size = 4\naccumulate = 2")
+    one = run(write_plan(toy.folder, "passes", in_passes), tmp_path / "one")
+    done_by_two = in_two(run_fakes.__file__, str(write_plan(toy.folder, "pair")), str(tmp_path / "two"))
+    assert done_by_two.returncode == 0, done_by_two.stderr
+    two = read_json(tmp_path / "two" / "summary.json")
+    assert mined(tmp_path / "two") == mined(tmp_path / "one")
+    for ours, theirs in zip(scores(tmp_path / "two"), scores(tmp_path / "one"), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-3)
+    for stage, report in one["stages"].items():
+        other = two["stages"][stage]
+        assert report.keys() == other.keys()
+        if "loss" in report:
+            assert other["loss"] == pytest.approx(report["loss"], rel=1e-4), stage
+            assert (other["steps"], other["records"]) == (report["steps"], report["records"])
+        for name in report.keys() & {"dev", "queries", "sentences"}:
+            assert other[name] == pytest.approx(report[name], abs=1e-3), stage
+    assert two["agreement"] == one["agreement"]
+    names = [{path.relative_to(tmp_path / which) for path in (tmp_path / which).rglob("*")} for which in ("one", "two")]
+    assert names[0] == names[1], "only one of them writes"
+
+
+def test_a_batch_that_does_not_divide_is_refused_before_anything_is_made(
+    toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ConfigError, match="retriever.training: batch_size = 4 does not divide into 1 passes of 3"):
         run(write_plan(toy.folder), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

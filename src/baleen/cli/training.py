@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,11 +41,24 @@ def train(
     folder = out or plan.with_suffix("")
     if folder == plan:
         raise typer.BadParameter(f"the run of {plan} needs a folder, as its name has no ending to leave out: use --out")
-    summary = _run(plan, folder, stage, resume, device)
+    first = _alone_or_first()
+    summary = _run(plan, folder, stage, resume or not first, device)
+    if not first:
+        return
     if as_json:
         typer.echo(json.dumps(summary, ensure_ascii=False))
     else:
         _show(summary, folder)
+
+
+def _alone_or_first() -> bool:
+    """Whether this process talks: of several that torchrun started, the first; the others are silent from here on."""
+    from baleen.training.distributed import is_first
+
+    if not is_first():
+        logging.getLogger("baleen").setLevel(logging.ERROR)
+        os.environ["BALEEN_QUIET"] = "1"
+    return is_first()
 
 
 def _run(plan: Path, folder: Path, stage: str | None, resume: bool, device: str | None) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from baleen.encoder import Encoder
+from baleen.stopwatch import Stopwatch
 from baleen.tokenization import InputMaker
+from baleen.training.distributed import World as Processes
 from baleen.training.mining import Haystack, TokenisedCorpus
 from baleen.training.world import World
 from baleen.types import Query, Ranking
@@ -15,8 +17,14 @@ from baleen.types import Query, Ranking
 class Haystacks:
     """One haystack for each collection, encoded when it is first asked; a query is ranked in that of its own."""
 
-    def __init__(self, encoder: Encoder, corpora: Mapping[str, TokenisedCorpus]) -> None:
-        self._encoder, self._corpora = encoder, corpora
+    def __init__(
+        self,
+        encoder: Encoder,
+        corpora: Mapping[str, TokenisedCorpus],
+        processes: Processes | None = None,
+        clock: Stopwatch | None = None,
+    ) -> None:
+        self._encoder, self._corpora, self._processes, self._clock = encoder, corpora, processes, clock
         self._stacks: dict[str, Haystack] = {}
 
     def rank(
@@ -37,7 +45,7 @@ class Haystacks:
 
     def _stack(self, name: str) -> Haystack:
         if name not in self._stacks:
-            self._stacks[name] = Haystack(self._encoder, self._corpora[name])
+            self._stacks[name] = Haystack(self._encoder, self._corpora[name], self._processes, self._clock)
         return self._stacks[name]
 
 

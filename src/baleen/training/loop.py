@@ -34,7 +34,7 @@ from baleen.config import to_mapping
 from baleen.devices import best_dtype
 from baleen.errors import ConfigError, TrainingError
 from baleen.progress import Bar, progress
-from baleen.training.distributed import local_device, world
+from baleen.training.distributed import average_gradients, local_device, world
 from baleen.training.logs import TrainLog
 from baleen.training.meters import Meter, StepReport, means
 from baleen.training.optimizer import adamw, clip, moments, restore
@@ -204,7 +204,7 @@ class Trainer(Generic[AnyBatch]):
             group["lr"] = lr
         values = [self._backward(part) for part in parts]
         if self._world.size > 1:
-            self._world.average(_gradients(self._module))
+            average_gradients(self._module, self._world)
         norm = clip(self._module, self._config.clip)
         self._optimizer.step()
         self._optimizer.zero_grad()
@@ -295,12 +295,3 @@ def _seed(device: torch.device, *numbers: int) -> None:
     torch.default_generator.manual_seed(seed)  # `torch.manual_seed` formats a stack for every absent kind of device
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
-
-
-def _gradients(module: nn.Module) -> Iterator[Tensor]:
-    """Of every trainable parameter, 0 where a loss did not reach it: all processes must hold the same ones."""
-    for parameter in module.parameters():
-        if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            yield parameter.grad

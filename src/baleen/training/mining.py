@@ -5,6 +5,7 @@
     haystack.rank(queries, 1000)
 
 There is nothing to compress and nothing to write, so that a retriever's corpus is ready in the time of encoding it.
+Several processes share it: each encodes and searches its part, and all of them get what all found.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,9 @@ from baleen.batching import token_batches
 from baleen.devices import inference
 from baleen.encoder import Encoder
 from baleen.progress import progress
+from baleen.stopwatch import Stopwatch
 from baleen.tokenization import InputMaker
+from baleen.training.distributed import World as Processes
 from baleen.training.maxsim import Lanes, focused_scores, kind
 from baleen.types import Hit, Passage, Query, Ranking
 from baleen.vectors import QueryVectors
@@ -66,68 +69,118 @@ class Block:
     vectors: Tensor
 
 
+class Best(NamedTuple):
+    """The best passages of each query by number (Q, k) int64, and their scores (Q, k), -inf where there is none."""
+
+    numbers: Tensor
+    scores: Tensor
+
+    @classmethod
+    def nothing(cls, queries: int, width: int, device: torch.device) -> Self:
+        numbers = torch.zeros(queries, width, dtype=torch.int64, device=device)
+        return cls(numbers, torch.full((queries, width), -torch.inf, device=device))
+
+    def take(self, rows: Sequence[int], scores: Tensor) -> None:
+        """Fill in these rows by the scores of all columns; where those are too few, what is left stays empty."""
+        width = min(self.scores.shape[1], scores.shape[1])
+        found, where = scores.topk(width, dim=1), torch.tensor(rows, device=scores.device)
+        self.numbers[where, :width], self.scores[where, :width] = found.indices, found.values
+
+
 class Haystack:
-    """Every passage's vectors by one encoder, on its device."""
+    """Every passage's vectors by one encoder, on its device; of several processes each holds its share of them.
 
-    def __init__(self, encoder: Encoder, corpus: TokenisedCorpus) -> None:
+    `clock` is told the seconds of encoding and of searching.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        corpus: TokenisedCorpus,
+        processes: Processes | None = None,
+        clock: Stopwatch | None = None,
+    ) -> None:
         self.encoder, self.corpus = encoder, corpus
-        self._number = {pid: row for row, pid in enumerate(corpus.pids)}
+        self.processes, self.clock = processes or Processes(), clock or Stopwatch(1)
+        self._own = range(self.processes.rank, len(corpus), self.processes.size)  # numbers of the passages held here
+        self._number = {pid: number for number, pid in enumerate(corpus.pids)}
         self._half = torch.float16 if encoder.device.type == "cuda" else torch.float32
-        with inference(encoder.model, encoder.dtype), progress("encoding", len(corpus), "passages") as bar:
-            self.blocks = []
-            for rows in token_batches(corpus.ids, encoder.batch_tokens):
-                self.blocks.append(self._encode(rows))
-                bar.advance(len(rows))
+        with self.clock("encode"):
+            self.blocks = self._encoded()
 
-    def _encode(self, rows: list[int]) -> Block:
-        batch = self.encoder.inputs.passage_batch([self.corpus.ids[row] for row in rows])
+    def _encoded(self) -> list[Block]:
+        encoder, blocks = self.encoder, []
+        ids = [self.corpus.ids[number] for number in self._own]
+        with inference(encoder.model, encoder.dtype), progress("encoding", len(ids), "passages") as bar:
+            for rows in token_batches(ids, encoder.batch_tokens):
+                blocks.append(self._encode(rows, [ids[row] for row in rows]))
+                bar.advance(len(rows))
+        if encoder.device.type == "cuda":
+            torch.cuda.synchronize(encoder.device)
+        return blocks
+
+    def _encode(self, rows: list[int], ids: Sequence[npt.NDArray[np.int32]]) -> Block:
+        batch = self.encoder.inputs.passage_batch(ids)
         encoded = self.encoder.model.forward_passages(batch.to(self.encoder.device))
         vectors = torch.where(encoded.mask.unsqueeze(2), encoded.vectors, encoded.vectors[:, :1])
         return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._half))
 
     def rank(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]] = ()) -> list[Ranking]:
         """The k best passages of each query, best first, without those that `exclude` names for it."""
+        if not queries:
+            return []
+        with self.clock("search"):
+            best = self._shared(self._best(queries, k, exclude))
+            pairs = zip(best.numbers.tolist(), best.scores.tolist(), strict=True)
+            return [self._ranking(numbers, scores) for numbers, scores in pairs]
+
+    @torch.inference_mode()
+    def _best(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]]) -> Best:
+        """Of the passages held here, k columns wide or as many as the corpus has."""
         vectors = self.encoder.encode_queries(queries, QUERIES_AT_ONCE[kind(self.encoder.device)])
         order = sorted(range(len(queries)), key=lambda i: _lanes(vectors[i]))
-        found: dict[int, Ranking] = {}
+        best = Best.nothing(len(queries), min(k, len(self.corpus)), self.encoder.device)
         with progress("searching", len(queries), "queries") as bar:
             for picked in self._groups(order, vectors):
-                excluded = [[self._number[pid] for pid in exclude[i]] if exclude else [] for i in picked]
-                rankings = self._rank([vectors[i] for i in picked], k, excluded)
-                found.update(zip(picked, rankings, strict=True))
+                scores = self._scores([vectors[i] for i in picked])
+                for row, i in enumerate(picked if exclude else ()):
+                    scores[row, self._columns(exclude[i])] = -torch.inf
+                best.take(picked, scores)
                 bar.advance(len(picked))
-        return [found[i] for i in range(len(queries))]
+        return Best(best.numbers * self.processes.size + self.processes.rank, best.scores)
+
+    def _columns(self, pids: Collection[str]) -> list[int]:
+        """Where passages stand among those held here."""
+        numbers = (self._number[pid] for pid in pids)
+        return [number // self.processes.size for number in numbers if number in self._own]
+
+    def _shared(self, best: Best) -> Best:
+        """The best of all processes' best."""
+        numbers, scores = map(self.processes.side_by_side, best)
+        found = scores.topk(best.scores.shape[1], dim=1)
+        return Best(numbers.gather(1, found.indices).cpu(), found.values.cpu())
 
     def _groups(self, order: Sequence[int], vectors: Sequence[QueryVectors]) -> Iterator[tuple[int, ...]]:
         """Queries of like length, as many together as the budget allows: of their scores, and of their matches."""
-        if not order:
-            return
-        most, budget = max(len(block.rows) for block in self.blocks), SCORE_BUDGET[kind(self.encoder.device)]
+        most, budget = (
+            max((len(block.rows) for block in self.blocks), default=1),
+            SCORE_BUDGET[kind(self.encoder.device)],
+        )
         start, lanes = 0, 0
         for place, number in enumerate(order):
             lanes += _lanes(vectors[number])
-            if place > start and max(lanes * most, (place + 1 - start) * len(self.corpus)) > budget:
+            if place > start and max(lanes * most, (place + 1 - start) * len(self._own)) > budget:
                 yield tuple(order[start:place])
                 start, lanes = place, _lanes(vectors[number])
         yield tuple(order[start:])
 
-    @torch.inference_mode()
-    def _rank(self, queries: Sequence[QueryVectors], k: int, excluded: Sequence[Sequence[int]]) -> list[Ranking]:
-        scores = self._scores(queries)
-        for row, numbers in enumerate(excluded):
-            scores[row, numbers] = -torch.inf
-        best = scores.topk(min(k, scores.shape[1]), dim=1)
-        return [
-            self._ranking(*pair) for pair in zip(best.indices.cpu().tolist(), best.values.cpu().tolist(), strict=True)
-        ]
-
     def _scores(self, queries: Sequence[QueryVectors]) -> Tensor:
-        """Of every query with every passage: (Q, passages)."""
+        """Of every query with every passage held here: (Q, passages)."""
         device = self.encoder.device
         parts = [
             Lanes.of([getattr(query, part) for query in queries], device, self._half) for part in ("query", "facts")
         ]
-        scores = torch.full((len(queries), len(self.corpus)), -torch.inf, device=device)
+        scores = torch.full((len(queries), len(self._own)), -torch.inf, device=device)
         for block in self.blocks:
             terms = [
                 focused_scores(lanes, block.vectors, keep)

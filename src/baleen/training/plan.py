@@ -26,7 +26,7 @@ from typing import Any
 from baleen.config import NO_SETTING, from_mapping, read_toml
 from baleen.errors import ConfigError
 from baleen.training.reading_plan import ReadingPlan
-from baleen.training.rounds import RetrieverPlan
+from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
 ABLATION = "ablation"
@@ -52,6 +52,16 @@ class RunPlan:
     def backbone(self, name: str) -> str:
         """A backbone as it is found from anywhere: the folder of that name beside the plan, else the name itself."""
         return str(self.root / name) if (self.root / name).is_dir() else name
+
+    def check_processes(self, count: int) -> None:
+        """A ConfigError where a batch does not divide between so many processes."""
+        trainings = {"retriever.training": self.retriever.training, **(self.reading.trainings if self.reading else {})}
+        for name, training in trainings.items():
+            if training.batch_size % (count * training.accumulate):
+                raise ConfigError(
+                    f"{name}: batch_size = {training.batch_size} does not divide into {training.accumulate} passes of "
+                    f"{count} processes: change one of them"
+                )
 
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file."""

@@ -86,5 +86,11 @@ class ReadingPlan:
         own: TrainConfig | None = getattr(self, head)
         return own or self.training
 
+    @property
+    def trainings(self) -> dict[str, TrainConfig]:
+        """Every training that is done, by the way to its settings."""
+        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in APART}
+        return {"reading.first": self.first, **(rest or {"reading.training": self.training})}
+
     def negatives_at(self, hop: int) -> int:
         return self.negatives[min(hop, len(self.negatives)) - 1]

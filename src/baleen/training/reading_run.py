@@ -33,7 +33,6 @@ from baleen.training.condenser_examples import (
     rerank_examples,
     sentence_examples,
 )
-from baleen.training.inspection import write_jsonl
 from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, answer_examples, verdict_examples
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
@@ -49,7 +48,7 @@ from baleen.training.reading_plan import APART, ReadingPlan
 from baleen.training.reading_scores import Scored, found_sentences, inferring, of_hops
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads
 from baleen.training.rounds import Rounds
-from baleen.training.run_folder import RunFolder, read_records
+from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
 from baleen.training.supervision import Step, latent_hop, start, unfinished
 from baleen.training.world import Question, World
 
@@ -79,7 +78,7 @@ class ReadingRun:
         self.run.do("sentences", self._train, first, plan.backbone, plan.first)
         self.run.do("scores", self._scores)
         if plan.shared:
-            start_from = self.run.folder("sentences") / "checkpoint"
+            start_from = self.run.folder("sentences") / CHECKPOINT
             self.run.do("reading", self._train, list(HEADS), start_from, plan.training)
         else:
             for head in APART:
@@ -91,9 +90,9 @@ class ReadingRun:
         counts = {}
         for part in PARTS:
             steps = self._taken_through(getattr(self.world, part))
-            write_jsonl(steps, folder / f"{part}.jsonl.gz")
+            self.run.write(steps, folder / f"{part}.jsonl.gz")
             counts[part] = len(steps)
-        return {"queries": counts}
+        return {"queries": counts, "mining_seconds": self.rounds.mining_seconds()}
 
     def _taken_through(self, questions: Sequence[Question]) -> list[Step]:
         """As the pipeline goes, with a perfect condenser: what a hop saw does not come again.
@@ -120,18 +119,22 @@ class ReadingRun:
 
     def _scores(self, folder: Path) -> Mapping[str, Any]:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
-        reading = CrossEncoder.load(self.run.folder("sentences") / "checkpoint", device=self.rounds.device)
-        passage, counts = self.world.passage, {}
+        reading = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.rounds.device)
+        counts = {}
         for part in PARTS:
-            steps = self._steps(part)
-            found = found_sentences(reading, steps, passage)
-            gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
-            records = [
-                Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in self._examples(part)
-            ]
-            write_jsonl(records, folder / f"{part}.jsonl.gz")
+            own = self.run.processes.own(self._examples(part))
+            records = self.run.processes.collected(self._scored_by(reading, part, own))
+            self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
         return {"sentences": counts}
+
+    def _scored_by(self, reading: CrossEncoder, part: str, examples: Sequence[Example]) -> list[Scored]:
+        """These examples, with the best sentences of all that their hops found."""
+        qids, passage = {example.qid for example in examples}, self.world.passage
+        steps = [step for step in self._steps(part) if step.supervised.qid in qids]
+        found = found_sentences(reading, steps, passage)
+        gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
+        return [Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in examples]
 
     # What is trained
 
@@ -151,7 +154,7 @@ class ReadingRun:
         task = _together(tasks, self.plan.weights)
         outcome = train_heads(reading, task, config, folder / "training", evaluate=measure)
         reading.notes["trained"] = list(tasks)
-        reading.save(folder / "checkpoint")
+        self.run.save(reading, folder)
         measured = measure.again(outcome.best_step == outcome.step) if measure else {}
         return {
             "trained": list(tasks),

@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from baleen.checkpoint import OURS, read_json, resolve
 from baleen.config import to_mapping
-from baleen.encoder import Encoder, EncoderConfig
-from baleen.errors import ConfigError, DatasetError
+from baleen.encoder import Encoder
+from baleen.errors import DatasetError
 from baleen.markup import passage_text
+from baleen.stopwatch import Stopwatch
 from baleen.training.haystacks import Corpora, Haystacks
-from baleen.training.inspection import inspect, summarise, write_jsonl
-from baleen.training.loop import TrainConfig
+from baleen.training.inspection import inspect, summarise
 from baleen.training.oracle import Reach, oracle_hops
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
-from baleen.training.retriever_task import RetrieverTraining, train_retriever
-from baleen.training.run_folder import RunFolder, read_records
+from baleen.training.retriever_plan import RetrieverPlan
+from baleen.training.retriever_task import train_retriever
+from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
 from baleen.training.supervision import (
     State,
     Step,
@@ -48,49 +49,13 @@ from baleen.training.supervision import (
 from baleen.training.world import Question, World
 from baleen.types import Ranking
 
+__all__ = ["RetrieverPlan", "Rounds"]
+
 log = logging.getLogger(__name__)
 
-Order = Literal["latent", "heuristic", "oracle"]
 SAMPLE = 1000  # passages that a starting projection is fitted on
 RANKED_AT_ONCE = 16384  # queries whose whole rankings are held
 _DTYPES = {"auto": None, "bfloat16": torch.bfloat16, "float32": torch.float32}
-
-
-@dataclass(frozen=True)
-class RetrieverPlan:
-    """How retrievers are trained.
-
-    `backbone` is an encoder of Hugging Face, or a retriever of ours.  `steps` are those of R_1, R_2, ..., the last of
-    which goes on where there are more hops; `final_steps` those of the final retriever.
-
-    Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
-    Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
-    ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
-    one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
-    final retriever is measured.
-    """
-
-    backbone: str
-    order: Order = "latent"
-    steps: tuple[int, ...] = (10_000, 5_000)
-    final_steps: int = 10_000
-    first_depth: int = 20
-    positive_depth: int = 10
-    negative_depth: int = 1000
-    negatives_kept: int = 100
-    per_hop: bool = True
-    depths: tuple[int, ...] = (25, 25, 25, 25)
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    training: TrainConfig = field(default_factory=TrainConfig)
-    learning: RetrieverTraining = field(default_factory=RetrieverTraining)
-
-    def __post_init__(self) -> None:
-        for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")
-        for name in ("steps", "depths"):
-            if min(getattr(self, name), default=0) < 1:
-                raise ConfigError(f"{name} = {list(getattr(self, name))}, which should be numbers of at least 1")
 
 
 class Rounds:
@@ -100,19 +65,20 @@ class Rounds:
         self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
         self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
         self._kept: tuple[str, Haystacks] | None = None
+        self._clock = Stopwatch(1)
 
     @staticmethod
     def stages(plan: RetrieverPlan, hops: int) -> list[str]:
         """In the order in which they are done."""
         turns = range(1, hops + 1)
-        pairs = [[f"retriever-{turn}"] * _trains(plan, turn) + [f"hop-{turn}"] for turn in turns]
+        pairs = [[f"retriever-{turn}"] * plan.trains(turn) + [f"hop-{turn}"] for turn in turns]
         return ["start", *(stage for pair in pairs for stage in pair), "retriever"]
 
     def train(self) -> None:
         """Every stage that is not done yet."""
-        self.run.do("start", self._start)
+        self.run.do("start", self._start, alone=True)
         for turn in range(1, self.hops + 1):
-            if _trains(self.plan, turn):
+            if self.plan.trains(turn):
                 self.run.do(f"retriever-{turn}", self._train_for, turn)
             self.run.do(f"hop-{turn}", self._hop, turn)
         self.run.do("retriever", self._final)
@@ -128,23 +94,24 @@ class Rounds:
             sample = list(self.world.passages.values())[:: max(1, len(self.world.passages) // SAMPLE)]
             texts = [passage_text(passage.title, passage.text) for passage in sample]
             encoder = Encoder.from_backbone(source, texts, self.plan.encoder, device=device, dtype=dtype)
-        encoder.save(folder / "checkpoint")
+        encoder.save(folder / CHECKPOINT)
         return {"backbone": self.plan.backbone}
 
     def _train_for(self, folder: Path, turn: int) -> Mapping[str, Any]:
         """R_t: the first from the start's ranking, later ones from the negatives of the hop before."""
         records = self._first_targets(folder) if turn == 1 else self._weak_targets(turn)
+        mined = {"mining_seconds": self.mining_seconds()}
         if not records:
-            return {"records": 0}
-        return self._train(records, self.plan.steps[min(turn, len(self.plan.steps)) - 1], folder)
+            return {"records": 0, **mined}
+        return {**self._train(records, self.plan.steps[min(turn, len(self.plan.steps)) - 1], folder), **mined}
 
     def _hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
         """Every query ranked: what it found, or was to find, becomes positives and the query of the next hop."""
         steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
-        write_jsonl(steps, folder / "steps.jsonl.gz")
+        self.run.write(steps, folder / "steps.jsonl.gz")
         inspected = [inspect(step, self.world.passage) for step in steps]
-        write_jsonl(inspected, folder / "inspected.jsonl")
-        return summarise(inspected).to_json()
+        self.run.write(inspected, folder / "inspected.jsonl")
+        return {**summarise(inspected).to_json(), "mining_seconds": self.mining_seconds()}
 
     def _final(self, folder: Path) -> Mapping[str, Any]:
         """One retriever over all hops, measured with a perfect condenser over the whole corpora."""
@@ -153,7 +120,7 @@ class Rounds:
         haystacks = self.haystacks("retriever")
         for dataset, questions in self._dev().items():
             report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
-        return report
+        return {**report, "mining_seconds": self.mining_seconds()}
 
     # What they train on
 
@@ -182,10 +149,10 @@ class Rounds:
     def _first_targets(self, folder: Path) -> list[Supervised]:
         """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
         file, plan = folder / "records.jsonl.gz", self.plan
-        if not file.exists():
+        if not self.run.processes.agreed(file.exists()):
             depths: dict[str, Any] = {"depth": plan.first_depth, "negative_depth": plan.negative_depth}
             ranked = self._ranked("start", self._states(1))
-            write_jsonl((self._thinned(first_hop(state.example, own, **depths)) for state, own in ranked), file)
+            self.run.write((self._thinned(first_hop(state.example, own, **depths)) for state, own in ranked), file)
         return list(read_records(file, Supervised))
 
     def _weak_targets(self, turn: int) -> list[Supervised]:
@@ -234,7 +201,7 @@ class Rounds:
         outcome = train_retriever(
             encoder, usable, self.world.passage, folder / "training", training, self.plan.learning, resume=True
         )
-        encoder.save(folder / "checkpoint")
+        self.run.save(encoder, folder)
         return {
             "records": len(usable),
             "steps": outcome.step,
@@ -243,18 +210,26 @@ class Rounds:
         }
 
     def _load(self, stage: str, trainable: bool = False) -> Encoder:
-        return Encoder.load(self.run.folder(stage) / "checkpoint", self.device, self._dtype, trainable=trainable)
+        return Encoder.load(self.run.folder(stage) / CHECKPOINT, self.device, self._dtype, trainable=trainable)
 
     @cached_property
     def _corpora(self) -> Corpora:
-        return Corpora.of(self._load("start").inputs, self.world)
+        inputs = self._load("start").inputs
+        with self._clock("tokenise"):
+            return Corpora.of(inputs, self.world)
 
     def haystacks(self, stage: str) -> Haystacks:
         """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
         if self._kept is None or self._kept[0] != stage:
             self.release()
-            self._kept = stage, Haystacks(self._load(stage), self._corpora)
+            self._kept = stage, Haystacks(self._load(stage), self._corpora, self.run.processes, self._clock)
         return self._kept[1]
+
+    def mining_seconds(self) -> dict[str, float]:
+        """What tokenising, encoding and searching corpora took since this was last asked."""
+        spent = {part: round(seconds, 2) for part, seconds in self._clock.seconds.items()}
+        self._clock.seconds.clear()
+        return spent
 
     def release(self) -> None:
         """Forget the encoded corpora: what is trained next may need their place."""
@@ -292,8 +267,3 @@ class Rounds:
             self.world.passage,
             self.plan.depths,
         )
-
-
-def _trains(plan: RetrieverPlan, turn: int) -> bool:
-    """Whether there is a retriever of this hop's own."""
-    return plan.order == "latent" and (plan.per_hop or turn == 1)

@@ -8,12 +8,12 @@
     runs/small/summary.json         what every stage came to, and how the order of hops that was found compares
 
 What is done is skipped, so a run that was killed goes on where it stood, and one of several stages can be done again.
+Started by torchrun, trainings share their batches between the processes, mining the corpus, and scoring the questions.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,15 +23,17 @@ import torch
 
 from baleen.checkpoint import read_json, replacing
 from baleen.crossencoder import HEADS, CrossEncoder
+from baleen.devices import usable_device
 from baleen.encoder import Encoder
-from baleen.errors import ConfigError, TrainingError
+from baleen.errors import TrainingError
 from baleen.model_folder import write_model
+from baleen.training.distributed import local_device, started_processes, world
 from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
 from baleen.training.plan import RunPlan
 from baleen.training.reading_run import ReadingRun
 from baleen.training.rounds import Rounds
-from baleen.training.run_folder import RunFolder, read_records, write_json
+from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records, write_json
 from baleen.training.world import World, load_world
 
 log = logging.getLogger(__name__)
@@ -48,33 +50,37 @@ def stages(plan: RunPlan) -> list[str]:
 def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str | None = None) -> dict[str, Any]:
     """Do what is not done, from `stage` on if it is named; the summary, which stands in summary.json too.
 
-    `stage` may also be the name of a component, for the stage that makes it.
+    `stage` may also be the name of a component, for the stage that makes it.  Started by torchrun, every process calls
+    this and gets the summary; each has its own GPU, and all see one folder.
     """
-    _refuse_processes()
-    run = RunFolder(folder, stages(plan))
-    run.begin(plan.told(), _stage_of(plan, stage))
-    if (folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages):
-        log.info("%s: every stage is done", folder)
+    plan.check_processes(started_processes())
+    own = local_device(device) if started_processes() > 1 else usable_device(device)
+    with world(own) as processes:
+        run = RunFolder(folder, stages(plan), processes)
+        run.begin(plan.told(), _stage_of(plan, stage))
+        if processes.agreed((folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)):
+            log.info("%s: every stage is done", folder)
+        else:
+            _do(plan, run, str(own))
         return read_json(folder / SUMMARY)
-    (folder / SUMMARY).unlink(missing_ok=True)
-    world = load_world(plan.collections, plan.root, plan.missing)
+
+
+def _do(plan: RunPlan, run: RunFolder, device: str) -> None:
+    """Every stage that is not done, and the summary."""
+    file = run.root / SUMMARY
+    if run.processes.first:
+        file.unlink(missing_ok=True)
+    data = load_world(plan.collections, plan.root, plan.missing)
     retriever = replace(plan.retriever, backbone=plan.backbone(plan.retriever.backbone))
-    rounds = Rounds(retriever, plan.hops, world, run, device)
+    rounds = Rounds(retriever, plan.hops, data, run, device)
     rounds.train()
     if plan.reading is not None:
         reading = replace(plan.reading, backbone=plan.backbone(plan.reading.backbone))
         ReadingRun(reading, rounds).train()
-    run.do(MODEL, _assemble, plan, run)
-    write_json(folder / SUMMARY, _summary(plan, run, world))
-    return read_json(folder / SUMMARY)
-
-
-def _refuse_processes() -> None:
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            "a whole run is one process, and torchrun started several: start it without torchrun, or train single "
-            "models with `train_retriever` and `train_heads`, which take several processes"
-        )
+    run.do(MODEL, _assemble, plan, run, alone=True)
+    if run.processes.first:
+        write_json(file, _summary(plan, run, data))
+    run.processes.wait()
 
 
 def _stage_of(plan: RunPlan, name: str | None) -> str | None:
@@ -88,7 +94,7 @@ def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
     components = {"retriever": "retriever", **_readers(plan, run)}
     with replacing(folder) as aside:
         for name in dict.fromkeys(components.values()):
-            source = run.folder(name) / "checkpoint"
+            source = run.folder(name) / CHECKPOINT
             kind = Encoder if name == "retriever" else CrossEncoder
             kind.load(source, device="cpu", trainable=True).save(aside / name, torch.float16)
         write_model(aside, components, {"run": {"hops": plan.hops, "k": list(plan.retriever.depths)}})

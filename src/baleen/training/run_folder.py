@@ -4,6 +4,8 @@ runs/small/
     plan.json               the settings, resolved
     retriever-1/            a stage: its outputs, and done.json, written last and by rename
     ...
+
+Of several processes all do the work of a stage, and the first one writes; a stage that takes one process is done `alone`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from baleen import bytelines
 from baleen.errors import ConfigError, TrainingError
+from baleen.training.distributed import World as Processes
+from baleen.training.inspection import write_jsonl
 from baleen.types import Record
 
 log = logging.getLogger(__name__)
@@ -26,14 +31,20 @@ log = logging.getLogger(__name__)
 Kind = TypeVar("Kind", bound=Record)
 Report = Mapping[str, Any]
 
-DONE, PLAN = "done.json", "plan.json"
+DONE, PLAN, CHECKPOINT = "done.json", "plan.json", "checkpoint"
+
+
+class Saved(Protocol):
+    """What a stage trains: an encoder or a cross-encoder."""
+
+    def save(self, folder: Path, /) -> None: ...
 
 
 class RunFolder:
-    """The stages of a run, in order; one that is done is skipped."""
+    """The stages of a run, in order; one that is done is skipped.  Every method is called by all `processes` alike."""
 
-    def __init__(self, root: Path, stages: Sequence[str]) -> None:
-        self.root, self.stages = root, tuple(stages)
+    def __init__(self, root: Path, stages: Sequence[str], processes: Processes | None = None) -> None:
+        self.root, self.stages, self.processes = root, tuple(stages), processes or Processes()
 
     def folder(self, stage: str) -> Path:
         return self.root / stage
@@ -43,23 +54,43 @@ class RunFolder:
         file = self.folder(stage) / DONE
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 
-    def do(self, stage: str, work: Callable[..., Report], *arguments: Any) -> dict[str, Any]:
+    def do(self, stage: str, work: Callable[..., Report], *arguments: Any, alone: bool = False) -> dict[str, Any]:
         """Run `work(folder, *arguments)` unless the stage is done; its report, with the seconds that it took.
 
-        A stage that was broken off finds its folder as it left it.
+        A stage that was broken off finds its folder as it left it.  `alone` leaves the work to the first process.
         """
         assert stage in self.stages, f"{stage} is not among the stages"
-        known, place = self.report(stage), f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}"
+        known, place = self._agreed_report(stage), f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}"
         if known is not None:
             log.info("%s: done before", place)
             return known
         folder, start = self.folder(stage), time.monotonic()
         log.info("%s: %s", place, "goes on" if folder.exists() else "starts")
         folder.mkdir(parents=True, exist_ok=True)
-        report = {**work(folder, *arguments), "seconds": round(time.monotonic() - start, 2)}
-        write_json(folder / DONE, report)
+        report = work(folder, *arguments) if self.processes.first or not alone else {}
+        self.processes.wait()
+        if self.processes.first:
+            write_json(folder / DONE, {**report, "seconds": round(time.monotonic() - start, 2)})
+        report = self._agreed_report(stage) or {}
         log.info("%s: done in %s", place, spell(report["seconds"]))
         return report
+
+    def _agreed_report(self, stage: str) -> dict[str, Any] | None:
+        return self.processes.agreed(self.report(stage) if self.processes.first else None)
+
+    def write(self, records: Iterable[Record], file: Path) -> None:
+        """`write_jsonl` by the first process; the others make their records too, as that may take all of them."""
+        if self.processes.first:
+            write_jsonl(records, file)
+        else:
+            deque(records, maxlen=0)
+        self.processes.wait()
+
+    def save(self, model: Saved, folder: Path) -> None:
+        """A model as the checkpoint of the stage of this folder, written by the first process."""
+        if self.processes.first:
+            model.save(folder / CHECKPOINT)
+        self.processes.wait()
 
     def begin(self, plan: Mapping[str, Any], first: str | None = None) -> None:
         """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
@@ -68,15 +99,19 @@ class RunFolder:
         """
         if first is not None and first not in self.stages:
             raise ConfigError(f"there is no stage '{first}'; the stages are {', '.join(self.stages)}")
-        told = json.loads(json.dumps(plan))
+        if self.processes.first:
+            self._begin(json.loads(json.dumps(plan)), first)
+        self.processes.wait()
+
+    def _begin(self, plan: Mapping[str, Any], first: str | None) -> None:
         if not (self.root / PLAN).exists() and self.root.exists() and any(self.root.iterdir()):
             raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
         if first is None:
-            self._refuse_another(told)
+            self._refuse_another(plan)
         else:
             self._forget(self.stages[self.stages.index(first) :])
         self.root.mkdir(parents=True, exist_ok=True)
-        write_json(self.root / PLAN, told)
+        write_json(self.root / PLAN, plan)
 
     def _refuse_another(self, plan: Mapping[str, Any]) -> None:
         """A plan of which no stage has begun, say because its data could not be read, may still be mended."""
