@@ -182,7 +182,7 @@ def _fit_codebooks(left: Array, width: int) -> Array:
     n, dim = left.shape
     prior = max(float((left**2).mean()), 0.1 / dim)
     spread = np.sqrt(((left**2).sum(axis=0) + PRIOR_WEIGHT * prior) / (n + PRIOR_WEIGHT))
-    grid = np.array(list(itertools.product(_gaussian_levels(2 ** (8 // width)), repeat=width)), np.float32)
+    grid = np.array(list(itertools.product(gaussian_levels(2 ** (8 // width)), repeat=width)), np.float32)
     books: Array = (grid[None] * spread.reshape(-1, 1, width)).astype(np.float32)  # (subspaces, 256, width)
     codes = np.empty((n, dim // width), np.uint8)
     for _ in range(CODEBOOK_ROUNDS):
@@ -195,7 +195,7 @@ def _fit_codebooks(left: Array, width: int) -> Array:
     return books
 
 
-def _gaussian_levels(count: int) -> Array:
+def gaussian_levels(count: int) -> Array:
     """The `count` levels that quantise a standard normal with the least squared error."""
     points = torch.special.ndtri((torch.arange(65_536, dtype=torch.float64) + 0.5) / 65_536).numpy()
     levels: Array = np.quantile(points, (np.arange(count) + 0.5) / count)

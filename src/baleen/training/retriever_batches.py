@@ -18,6 +18,7 @@ from torch import Tensor
 from baleen.errors import ConfigError, TrainingError
 from baleen.tokenization import InputMaker
 from baleen.training.layouts import Grouped, Packed
+from baleen.training.rounding import BITS
 from baleen.training.sampling import WHOLE, Order, Part
 from baleen.training.throughput import Load
 from baleen.training.token_rows import Lookup, PassageRows, QueryRows, Row, pad_token
@@ -48,7 +49,8 @@ class RetrieverTraining:
     `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
     (those of the same process and pass).  Scores are divided by `temperature`.  `distillation` weighs the divergence
     from a teacher's scores.  `packing` puts many texts into one row (None: on a GPU, where the backbone takes it);
-    without it, `most_padding` is the largest share of padding that goes through the model.
+    without it, `most_padding` is the largest share of padding that goes through the model.  With `rounding`, passage
+    vectors are scored as an index of so many bits a dimension would round them.
     """
 
     negatives: int = 1
@@ -58,8 +60,11 @@ class RetrieverTraining:
     distillation_temperature: float = 1.0
     packing: bool | None = None
     most_padding: float = 0.125
+    rounding: int | None = None
 
     def __post_init__(self) -> None:
+        if self.rounding is not None and self.rounding not in BITS:
+            raise ConfigError(f"rounding = {self.rounding}, which should be bits, {BITS[0]} to {BITS[-1]}, or left out")
         if self.negatives < 0 or (self.negatives == 0 and not self.in_batch):
             raise ConfigError(f"negatives = {self.negatives}, which should be at least 1, or 0 with in_batch")
         for name in ("temperature", "distillation_temperature"):

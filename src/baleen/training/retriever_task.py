@@ -19,6 +19,7 @@ from torch import Tensor
 from baleen.config import override, to_mapping
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError
+from baleen.flipr import EncodedPassages
 from baleen.scoring import focused_score
 from baleen.training.layouts import can_pack
 from baleen.training.loop import Outcome, Trainer
@@ -30,6 +31,7 @@ from baleen.training.retriever_batches import (
     RetrieverTraining,
     TeacherScores,
 )
+from baleen.training.rounding import rounded
 from baleen.training.settings import TrainConfig
 from baleen.training.token_rows import Lookup, pad_token
 
@@ -115,7 +117,7 @@ class RetrieverTask:
     def scores(self, batch: RetrieverBatch) -> Tensor:
         """Of every query with its own passages (B, 1 + n), or `in_batch` with all passages (B, P)."""
         queries, passages = batch.texts.encode(self._encoder.model)
-        vectors, mask = passages.vectors, passages.mask
+        vectors, mask = self._rounded(passages), passages.mask
         if not self._config.in_batch:
             vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
         query_focus, facts_focus = self._encoder.focus
@@ -131,3 +133,10 @@ class RetrieverTask:
                 query_focus=query_focus,
                 facts_focus=facts_focus,
             )
+
+    def _rounded(self, passages: EncodedPassages) -> Tensor:
+        """Passage vectors as they are scored: (P, M, d)."""
+        if self._config.rounding is None:
+            return passages.vectors
+        with torch.autocast(passages.vectors.device.type, enabled=False):
+            return rounded(passages.vectors.float(), passages.mask, self._config.rounding)

@@ -1,0 +1,156 @@
+"""Rounding in training: as coarse as it says, of no weight at many bits, and worth something under an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from baleen.bench.exact import recall
+from baleen.bench.synthetic import SyntheticCorpus
+from baleen.encoder import Encoder
+from baleen.errors import ConfigError
+from baleen.index import Index
+from baleen.index.fitting import Quantizer, fit
+from baleen.training.mining import Haystack, TokenisedCorpus
+from baleen.training.retriever_batches import RetrieverBatches, RetrieverTraining
+from baleen.training.retriever_task import RetrieverTask, train_retriever
+from baleen.training.rounding import rounded
+from baleen.training.rounds import Rounds
+from baleen.training.supervision import Supervised
+from baleen.training.world import World
+from baleen.types import Query
+from fakes import CORPUS, tiny_encoder
+from rounds_fakes import learning_plan, taken_up, toy_collection
+from toy_world import make_world
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Tensor:
+    return torch.from_numpy(SyntheticCorpus(60, 40, 32).chunk(0)).float()
+
+
+def whole(vectors: Tensor) -> Tensor:
+    return torch.ones(vectors.shape[:2], dtype=torch.bool)
+
+
+def error(found: Tensor, vectors: Tensor) -> float:
+    return float((found - vectors).square().sum(dim=-1).mean())
+
+
+def test_every_bit_brings_vectors_nearer_and_eight_leave_them_all_but_as_they_are(vectors: Tensor) -> None:
+    errors = [error(rounded(vectors, whole(vectors), bits), vectors) for bits in range(1, 9)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.05
+    assert errors[-1] < 1e-3, "of a vector's length of 1, and that in the few that lie beyond the last level"
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_it_is_about_as_coarse_as_an_index(vectors: Tensor, bits: int) -> None:
+    stored = vectors.flatten(0, 1).numpy()
+    codec = fit(stored, 128, bits)
+    back = torch.from_numpy(codec.restore(codec.decode(*Quantizer(codec).encode(stored))))
+    theirs, ours = error(back, vectors.flatten(0, 1)), error(rounded(vectors, whole(vectors), bits), vectors)
+    assert theirs <= ours <= 2.5 * theirs
+
+
+def test_gradients_pass_as_if_nothing_were_rounded(vectors: Tensor) -> None:
+    free = vectors.clone().requires_grad_()
+    weights = torch.rand_like(vectors)
+    (rounded(free, whole(vectors), 1) * weights).sum().backward()  # type: ignore[no-untyped-call]
+    assert free.grad is not None
+    torch.testing.assert_close(free.grad, weights)
+
+
+def test_what_is_masked_stays_and_counts_for_nothing(vectors: Tensor) -> None:
+    mask = whole(vectors)
+    mask[:, 25:] = False
+    found = rounded(vectors, mask, 2)
+    assert torch.equal(found[~mask], vectors[~mask])
+    other = vectors.clone()
+    other[~mask] = 7.0
+    assert torch.equal(rounded(other, mask, 2)[mask], found[mask])
+
+
+@pytest.mark.parametrize("count", [1, 2, 17])
+def test_a_handful_of_vectors_is_rounded_too(vectors: Tensor, count: int) -> None:
+    few = vectors[:1, :count]
+    found = rounded(few, whole(few), 2)
+    assert found.isfinite().all()
+    assert error(found, few) < 1
+
+
+@pytest.mark.parametrize("bits", [0, 9, 16])
+def test_bits_that_make_no_sense_are_refused(bits: int) -> None:
+    with pytest.raises(ConfigError, match=f"rounding = {bits}, which should be bits, 1 to 8"):
+        RetrieverTraining(rounding=bits)
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_a_batch_is_scored_with_rounded_passages_and_teaches_the_encoder(tmp_path: Path, in_batch: bool) -> None:
+    encoder = tiny_encoder(tmp_path)
+    records = [
+        Supervised(p.pid, 1, Query(p.title), (p.pid,), tuple(other.pid for other in CORPUS if other.pid != p.pid))
+        for p in CORPUS
+    ]
+    passages = {passage.pid: passage for passage in CORPUS}
+    plain, fine, coarse = (RetrieverTraining(in_batch=in_batch, rounding=bits) for bits in (None, 8, 1))
+    batch = RetrieverBatches(encoder.inputs, records, passages.__getitem__, plain, batch_size=4, seed=0).batch(0)
+    with torch.no_grad():
+        exact, near, far = (RetrieverTask(encoder, config).scores(batch) for config in (plain, fine, coarse))
+    assert (near - exact).abs().max() < 0.1 * (far - exact).abs().max()
+    RetrieverTask(encoder, coarse).loss(batch)["loss"].backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.model.projection.parameters())
+    assert encoder.model.projection.weight.grad.abs().max() > 0
+
+
+# What it is for
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+    toy = make_world(tmp_path_factory.mktemp("toy"), people=240, train=600, dev=60)
+    plan = learning_plan(toy.backbone(toy.folder / "backbone"), per_hop=False)
+    taken = taken_up(plan, 2, toy_collection(toy.folder), tmp_path_factory.mktemp("run"))
+    taken.run.do("start", taken._start)
+    return taken
+
+
+def recall_at_two_bits(rounds: Rounds, rounding: int | None, folder: Path) -> float:
+    """Of the ten best by exact search, the share that an index of two bits has, all of it searched."""
+    encoder = Encoder.load(rounds.run.folder("start") / "checkpoint", "cpu", torch.float32, trainable=True)
+    records = [record for record in rounds._first_targets(folder) if record.positives and record.negatives]
+    training, learning = replace(rounds.plan.training, steps=40), replace(rounds.plan.learning, rounding=rounding)
+    train_retriever(encoder, records, rounds.world.passage, folder / f"{rounding}", training, learning)
+    passages, queries = list(rounds.world.passages.values()), _questions(rounds.world)
+    exact = Haystack(encoder, TokenisedCorpus.of(encoder.inputs, passages)).rank(queries, 10)
+    index = Index.build(folder / f"{rounding}.index", passages, encoder, bits=2)
+    found = [index.search(vectors, 10, exact=True).pids for vectors in encoder.encode_queries(queries)]
+    return recall(found, [ranking.pids for ranking in exact])
+
+
+def _questions(world: World) -> list[Query]:
+    return [Query(question.example.text) for question in world.dev]
+
+
+def test_an_index_of_two_bits_finds_more_of_what_exact_search_finds(rounds: Rounds, tmp_path: Path) -> None:
+    without, with_it = (recall_at_two_bits(rounds, rounding, tmp_path) for rounding in (None, 2))
+    assert without < 0.89, "there is something to gain"
+    assert with_it > without + 0.02
+
+
+def test_rounding_depends_on_the_vectors_alone(vectors: Tensor) -> None:
+    np.testing.assert_array_equal(rounded(vectors, whole(vectors), 2), rounded(vectors, whole(vectors), 2))
