@@ -65,6 +65,7 @@ class Condenser:
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
+        self.facts.inputs.learn_facts(fact for pool in pools for fact in pool)
         windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
         scores = iter(self.facts.score(SECOND, [row for rows in windows for row in rows]))
         weighed = []
@@ -83,6 +84,7 @@ def score_sentences(
     watch: Stopwatch,
 ) -> list[list[Fact]]:
     """Stage 1: every sentence of each query's passages, in order, as a fact with its score."""
+    reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
     windows = [
         [(passage, row) for passage in own for row in reading.inputs.sentences(query, passage)]
         for query, own in zip(queries, passages, strict=True)

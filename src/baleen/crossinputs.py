@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from baleen.errors import ConfigError
 from baleen.markup import FACT_SEPARATOR, fact_text, passage_text
+from baleen.token_memory import TokenMemory
 from baleen.tokenization import SpecialTokens, latest_within, moved, plain_tokenizer
 from baleen.types import Fact, Passage, Query
 
@@ -104,7 +105,7 @@ class CrossInputs:
     ) -> None:
         self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
         self.tokenizer = plain_tokenizer(tokenizer_json)
-        self._ids, self._words = lru_cache(remembered)(self._read_ids), lru_cache(remembered)(self._read_words)
+        self._memory, self._words = TokenMemory(self.tokenizer, remembered), lru_cache(remembered)(self._read_words)
         self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
         self._marker = self._id(config.marker)
         self._between = self._tokens(FACT_SEPARATOR.strip())
@@ -119,11 +120,19 @@ class CrossInputs:
         """The same inputs, with room for the tokens of this many texts."""
         return CrossInputs(self.tokenizer_json, self.tokens, self.config, texts)
 
-    def _tokens(self, text: str) -> list[int]:
-        return self._ids(text).tolist()
+    def learn(self, passages: Iterable[Passage], *, sentences: bool) -> None:
+        """Tokenise passages that are about to be read, by sentence or whole, together: faster, and nothing else."""
+        if sentences:
+            self._memory.learn(text for each in passages for text in (each.title, *each.sentences))
+        else:
+            self._memory.learn(passage_text(each.title, text) for each in passages for text in (each.text, ""))
 
-    def _read_ids(self, text: str) -> array[int]:
-        return array("i", self.tokenizer.encode(text, add_special_tokens=False).ids)
+    def learn_facts(self, facts: Iterable[Fact]) -> None:
+        """The same, of facts."""
+        self._memory.learn(map(fact_text, facts))
+
+    def _tokens(self, text: str) -> list[int]:
+        return self._memory.ids(text)
 
     def _read_words(self, text: str) -> tuple[array[int], array[int], array[int]]:
         """The tokens of a text, and where each starts and ends in it."""

@@ -29,6 +29,7 @@ class Reranker:
 
     def _rank(self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], watch: Stopwatch) -> list[Ranking]:
         inputs = self.reading.inputs
+        inputs.learn((passage for own in passages for passage in own), sentences=False)
         windows = [
             [inputs.passage(query, passage) for passage in own] for query, own in zip(queries, passages, strict=True)
         ]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, Self
 
+import numpy as np
+
 from baleen.corpus import read
 from baleen.datasets import Catalogue
 from baleen.errors import QueryError
@@ -68,7 +70,8 @@ class Indexed:
         return len(self.index)
 
     def __iter__(self) -> Iterator[Passage]:
-        return (self.index.passage(pid) for pid in self.index.pids())
+        for segment in self.index.segments:  # row by row, without a look-up of each id
+            yield from map(segment.store.passage, np.flatnonzero(segment.alive).tolist())
 
     def passage(self, pid: str) -> Passage:
         return self.index.passage(pid)
