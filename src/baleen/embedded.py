@@ -1,49 +1,73 @@
 """The embedded default: what serves when nobody names a model or an index.
 
-The model is an untrained starting point, made on first use of two small pretrained backbones: a retriever with a
-principal-component projection, and a cross-encoder whose own relevance score stands in for a condenser.  The index is of
-a demonstration corpus of 400 Wikipedia introductions that comes with the package, built on first use and kept in the
-user's cache.  A dozen claims and questions over it come along too.
+The model is the shipped checkpoint where there is one.  Else it is an untrained starting point, made on first use of two
+small pretrained backbones: a retriever with a principal-component projection, and a cross-encoder whose own relevance
+score stands in for a condenser.
+
+The corpus is 3,000 Wikipedia introductions that come with the package, and claims and questions over it.  Its first
+`CORE` passages hold every gold passage and the nearest distractors; they are what is indexed on first use, into the
+user's cache.  An index of all of it may lie in the folder of a checkpoint, as `python -m baleen.embedded MODEL` writes
+it, and is taken where its manifest names this corpus and this encoder.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import logging
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import as_file, files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from baleen.backbones import fetch
-from baleen.checkpoint import replacing, search_roots
+from baleen.checkpoint import replacing, resolve, search_roots
 from baleen.corpus import read
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.encoder import Encoder, EncoderConfig
+from baleen.errors import BaleenError
 from baleen.index import Index
-from baleen.index.layout import FORMAT_VERSION
+from baleen.index.layout import FORMAT_VERSION, read_manifest
 from baleen.markup import passage_text
 from baleen.model_folder import write_model
 from baleen.types import Passage
 
 log = logging.getLogger(__name__)
 
+SHIPPED = "baleen-small"
 MODEL = "baleen-untrained"
 BACKBONE = "bge-small-en-v1.5"
 CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
 # Without a condenser to tell what to drop, more hops would only gather more.
 RUN = {"stand_in": True, "hops": 2, "k": 5}
+CORE = 300  # passages that a laptop indexes in half a minute
+SAMPLE = 64  # passages whose token vectors give the principal components
+SHIPPED_INDEX = "demo-index"
 
 
-def demo_passages() -> Iterator[Passage]:
-    """The demonstration corpus: Wikipedia's text, CC BY-SA 4.0."""
+def demo_passages(count: int | None = None) -> Iterator[Passage]:
+    """The demonstration corpus, or the first `count` passages of it: Wikipedia's text, CC BY-SA."""
     with as_file(files("baleen") / "data" / "demo.jsonl.gz") as path:
-        yield from read([path])
+        yield from islice(read([path]), count)
+
+
+@cache
+def demo_sha256() -> str:
+    """Of the corpus's file."""
+    return hashlib.sha256((files("baleen") / "data" / "demo.jsonl.gz").read_bytes()).hexdigest()
 
 
 def demo_claims() -> list[dict[str, Any]]:
-    """Claims and questions over the demonstration corpus: `id`, `text`, `gold` titles, `label` or `answer`, `hops`."""
+    """Claims and questions over the demonstration corpus, in the shape of the dataset `own`.
+
+    `id`, `text`, `gold` titles with their `pids`, `facts` as (title, number of the sentence), `hops`, and a `label`
+    (supported, refuted, not enough information) or an `answer`.
+    """
     lines = (files("baleen") / "data" / "demo_claims.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -55,7 +79,7 @@ def untrained(backbone: str | Path | None = None) -> Encoder:
             return untrained(fetch([BACKBONE], Path(scratch))[0])
     # An untrained backbone never learnt what a [MASK] after the query is for, so it does without.
     config = EncoderConfig(mask_padding=False)
-    texts = [passage_text(passage.title, passage.text) for passage in demo_passages()]
+    texts = [passage_text(passage.title, passage.text) for passage in demo_passages(SAMPLE)]
     return Encoder.from_backbone(backbone, texts, config)
 
 
@@ -81,8 +105,8 @@ def _write(folder: Path, retriever: Encoder, reading: CrossEncoder, settings: Ma
 
 
 def default_model() -> Path:
-    """The folder of the default model; it is made in the user's cache where it is missing."""
-    places = [root / MODEL for root in search_roots()]
+    """The folder of the shipped model, or of the untrained one, which is made in the user's cache where it is missing."""
+    places = [root / name for name in (SHIPPED, MODEL) for root in search_roots()]
     for folder in places:
         if (folder / "config.json").exists():
             return folder
@@ -93,9 +117,61 @@ def default_model() -> Path:
 
 
 def default_index(encoder: Encoder) -> Path:
-    """The folder of the demonstration corpus's index for an encoder; it is built where it is missing."""
-    folder = search_roots()[-1].parent / "indexes" / f"demo-{FORMAT_VERSION}-{encoder.fingerprint[:16]}"
+    """The folder of the demonstration corpus's index for an encoder: a shipped one, or one of its core in the cache."""
+    shipped = shipped_index(encoder.fingerprint)
+    if shipped is not None:
+        return shipped
+    name = f"demo-{FORMAT_VERSION}-{demo_sha256()[:8]}-{encoder.fingerprint[:16]}"
+    folder = search_roots()[-1].parent / "indexes" / name
     if not (folder / "manifest.json").exists():
-        log.info("indexing the demonstration corpus")
-        Index.build(folder, demo_passages(), encoder, bits=4)
+        log.info("indexing %d passages of the demonstration corpus", CORE)
+        write_demo_index(folder, encoder, CORE)
     return folder
+
+
+def shipped_index(fingerprint: str) -> Path | None:
+    """The index of the whole corpus that lies in a checkpoint's folder and that this encoder made, if there is one."""
+    for root in search_roots():
+        for manifest in sorted(root.glob(f"*/{SHIPPED_INDEX}/manifest.json")):
+            if _is_ours(manifest.parent, fingerprint):
+                return manifest.parent
+    return None
+
+
+def _is_ours(folder: Path, fingerprint: str) -> bool:
+    """Whether an index is of this corpus and by this encoder; one that cannot be read is neither."""
+    try:
+        manifest = read_manifest(folder)
+    except BaleenError as error:
+        log.warning("passed over: %s", error)
+        return False
+    return manifest.encoder == fingerprint and manifest.settings.get("corpus") == demo_sha256()
+
+
+def write_demo_index(folder: Path, encoder: Encoder, count: int | None = None, *, bits: int = 4) -> None:
+    """Index the corpus, or the first `count` passages of it, and note in the manifest what it is of."""
+    device = str(encoder.device)
+    passages = demo_passages(count)
+    Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=device, corpus=demo_sha256())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m baleen.embedded", description="Put an index of the demonstration corpus into a model's folder."
+    )
+    parser.add_argument("model", help="a model's folder or name")
+    parser.add_argument("--bits", type=int, default=2, help="bits a dimension (default: 2)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        folder = resolve(options.model)
+        write_demo_index(folder / SHIPPED_INDEX, Encoder.load(folder), bits=options.bits)
+    except BaleenError as error:
+        log.error("%s", error)
+        return error.exit_code
+    print(folder / SHIPPED_INDEX)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -43,6 +43,7 @@ def build(
     overwrite: bool,
     device: str,
     total: int | None,
+    corpus: str | None = None,
 ) -> Manifest:
     """Write and commit a new index; see `Index.build`."""
     if bits not in BITS:
@@ -67,7 +68,7 @@ def build(
                 for role, array in codec.arrays.items()
             },
             segments=(_finish(writer, codec, device),),
-            settings={"seed": seed, "cells": count},
+            settings={"seed": seed, "cells": count} | ({} if corpus is None else {"corpus": corpus}),
         )
         layout.sync_generation(root, generation)
         layout.commit(root, manifest)

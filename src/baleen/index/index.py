@@ -83,19 +83,22 @@ class Index:
         device: str = "cpu",
         threads: int | None = None,
         total: int | None = None,
+        corpus: str | None = None,
     ) -> Self:
         """Encode passages and write a new index; the codec is fitted to a sample of their vectors.
 
         `device` is where the codec is fitted and applied; the index that comes back searches on the CPU, as `open` does
-        unless told otherwise.  `total` only tells the progress bar how many passages to expect.  Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
-        whole.
+        unless told otherwise.  `total` only tells the progress bar how many passages to expect; `corpus`, such as a
+        hash of what the passages were read from, is kept in the manifest's settings.  Nothing is left behind when it
+        fails, and with `overwrite` the index that was there stays until the new one is whole.
         """
         from baleen.index.building import build
 
         root = Path(root)
         manifest = build(
-            root, passages, encoder, bits=bits, cells=cells, seed=seed, overwrite=overwrite, device=device, total=total
-        )
+            root, passages, encoder, bits=bits, cells=cells, seed=seed, overwrite=overwrite, device=device, total=total,
+            corpus=corpus,
+        )  # fmt: skip
         return cls(root, manifest, threads=threads)
 
     @classmethod
