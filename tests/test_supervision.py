@@ -20,12 +20,14 @@ from baleen.training.supervision import (
     State,
     Step,
     Supervised,
+    answer_hop,
     final_round_depths,
     first_hop,
     first_hop_by_answer,
     first_round_depths,
     first_sentences,
     gather,
+    known_by_answer,
     latent_hop,
     ordered_hop,
     start,
@@ -107,6 +109,21 @@ class TestFirstHopByAnswer:
     def test_an_answer_that_no_passage_can_hold_tells_nothing(self, answer: str | None) -> None:
         record = first_hop_by_answer(Example("q", "Is it so?", answer=answer), ranking("p5", "p3"), passages)
         assert (record.positives, record.negatives) == ((), ())
+
+    def test_the_only_hop_ends_the_example_and_keeps_ranks(self) -> None:
+        step = answer_hop(start(self.QUESTION), ranking("p5", "p3", "p0", "p2"), passages, depth=3)
+        assert step.supervised == first_hop_by_answer(self.QUESTION, ranking("p5", "p3", "p0", "p2"), passages, depth=3)
+        assert {one.pid: one.rank for one in step.chosen} == {
+            pid: ("p5", "p3", "p0").index(pid) + 1 for pid in step.supervised.positives
+        }
+        assert (step.facts, step.fallback, step.state.done, step.state.hop) == ((), False, True, 2)
+        assert unfinished([step]) == []
+
+    def test_who_is_known_by_the_answer(self) -> None:
+        assert known_by_answer(Example("q", "Who?", answer="Lena"))
+        assert not known_by_answer(Example("q", "Who?", answer="Lena", gold=("p0",)))
+        assert not known_by_answer(Example("q", "Who?", answer="yes"))
+        assert not known_by_answer(Example("q", "Who?"))
 
 
 class TestLatentHop:

@@ -112,6 +112,15 @@ def told(report: dict[str, Any]) -> list[str]:
 
 
 def _hop(report: dict[str, Any]) -> list[str]:
+    lines = _gold_hop(report) if report["hops"] or "by_answer" not in report else []
+    if "by_answer" in report:
+        found = report["by_answer"]
+        counts = f"{found['with_positives']:,} of {found['questions']:,} questions without gold passages"
+        lines.append(f"{counts} have positives by their answer, {found['positives']:,} in all")
+    return lines
+
+
+def _gold_hop(report: dict[str, Any]) -> list[str]:
     if not report["hops"]:
         return ["no question gets here"]
     (hop,) = report["hops"]

@@ -11,6 +11,7 @@ from baleen.training.retriever_batches import RetrieverTraining
 from baleen.training.settings import TrainConfig
 
 Order = Literal["latent", "heuristic", "oracle"]
+Positives = Literal["gold", "answer"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class RetrieverPlan:
 
     `backbone` is an encoder of Hugging Face, or a retriever of ours.  `steps` are those of R_1, R_2, ..., the last of
     which goes on where there are more hops; `final_steps` those of the final retriever.
+
+    With `positives` "answer", questions without gold passages are trained on too, if they have an answer that a passage
+    can hold: those of the first hop's ranking that hold it are its positives.  "gold" leaves such questions out.
 
     Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
     Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
@@ -29,6 +33,7 @@ class RetrieverPlan:
 
     backbone: str
     order: Order = "latent"
+    positives: Positives = "gold"
     steps: tuple[int, ...] = (10_000, 5_000)
     final_steps: int = 10_000
     first_depth: int = 20

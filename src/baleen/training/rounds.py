@@ -12,7 +12,7 @@ Stages whose hop no question gets to are done at once, and leave no model.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,9 +37,12 @@ from baleen.training.supervision import (
     State,
     Step,
     Supervised,
+    answer_hop,
     final_round_depths,
     first_hop,
+    first_hop_by_answer,
     gather,
+    known_by_answer,
     latent_hop,
     ordered_hop,
     start,
@@ -109,9 +112,12 @@ class Rounds:
         """Every query ranked: what it found, or was to find, becomes positives and the query of the next hop."""
         steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
         self.run.write(steps, folder / "steps.jsonl.gz")
-        inspected = [inspect(step, self.world.passage) for step in steps]
-        self.run.write(inspected, folder / "inspected.jsonl")
-        return {**summarise(inspected).to_json(), "mining_seconds": self.mining_seconds()}
+        self.run.write((inspect(step, self.world.passage) for step in steps), folder / "inspected.jsonl")
+        gold = [step for step in steps if step.state.example.gold]
+        report = summarise(inspect(step, self.world.passage) for step in gold).to_json()
+        if self.plan.positives == "answer" and turn == 1:
+            report["by_answer"] = _by_answer(step for step in steps if not step.state.example.gold)
+        return {**report, "mining_seconds": self.mining_seconds()}
 
     def _final(self, folder: Path) -> Mapping[str, Any]:
         """One retriever over all hops, measured with a perfect condenser over the whole corpora."""
@@ -133,35 +139,53 @@ class Rounds:
         return {example.qid: oracle_order(example) for example in examples if example.order}
 
     def _states(self, turn: int) -> list[State]:
-        """The questions that get to a hop; those without gold passages never start."""
+        """The questions that get to a hop; those without gold passages start only where positives are by the answer."""
         if turn > 1:
             return unfinished(self._steps(turn - 1))
         states = [start(question.example) for question in self.world.train]
-        kept = [state for state in states if not state.done and (self._is_latent or state.example.qid in self._orders)]
+        kept = [state for state in states if self._trained_on(state)]
         if len(kept) < len(states):
             log.warning(
                 "%s of %s questions have no gold passages, or none in order", len(states) - len(kept), len(states)
             )
         if not kept:
-            raise DatasetError(f"no question can be trained on with order = '{self.plan.order}': none has its gold so")
+            raise DatasetError(
+                f"no question can be trained on with order = '{self.plan.order}' and positives = "
+                f"'{self.plan.positives}': none has its gold so"
+            )
         return kept
+
+    def _trained_on(self, state: State) -> bool:
+        if state.done:
+            return self.plan.positives == "answer" and known_by_answer(state.example)
+        return self._is_latent or state.example.qid in self._orders
 
     def _first_targets(self, folder: Path) -> list[Supervised]:
         """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
-        file, plan = folder / "records.jsonl.gz", self.plan
+        file = folder / "records.jsonl.gz"
         if not self.run.processes.agreed(file.exists()):
-            depths: dict[str, Any] = {"depth": plan.first_depth, "negative_depth": plan.negative_depth}
             ranked = self._ranked("start", self._states(1))
-            self.run.write((self._thinned(first_hop(state.example, own, **depths)) for state, own in ranked), file)
+            self.run.write((self._thinned(self._first_target(state, own)) for state, own in ranked), file)
         return list(read_records(file, Supervised))
+
+    def _first_target(self, state: State, ranking: Ranking) -> Supervised:
+        depths: dict[str, Any] = {"depth": self.plan.first_depth, "negative_depth": self.plan.negative_depth}
+        if state.done:
+            return first_hop_by_answer(state.example, ranking, self.world.passage, **depths)
+        return first_hop(state.example, ranking, **depths)
 
     def _weak_targets(self, turn: int) -> list[Supervised]:
         steps = self._steps(turn - 1)
         return [weak_targets(step.state, step.supervised.negatives) for step in steps if not step.state.done]
 
     def _step(self, state: State, ranking: Ranking) -> Step:
-        step = self._latent_step(state, ranking) if self._is_latent else self._settled_step(state, ranking)
+        way = self._answer_step if state.done else self._latent_step if self._is_latent else self._settled_step
+        step = way(state, ranking)
         return replace(step, supervised=self._thinned(step.supervised))
+
+    def _answer_step(self, state: State, ranking: Ranking) -> Step:
+        depths = {"depth": self.plan.positive_depth, "negative_depth": self.plan.negative_depth}
+        return answer_hop(state, ranking, self.world.passage, **depths)
 
     def _latent_step(self, state: State, ranking: Ranking) -> Step:
         depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
@@ -267,3 +291,9 @@ class Rounds:
             self.world.passage,
             self.plan.depths,
         )
+
+
+def _by_answer(steps: Iterable[Step]) -> dict[str, int]:
+    """What became of questions without gold passages."""
+    found = [len(step.chosen) for step in steps]
+    return {"questions": len(found), "with_positives": sum(map(bool, found)), "positives": sum(found)}

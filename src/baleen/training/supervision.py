@@ -2,6 +2,7 @@
 
     line 1          start            every example before its first hop: the bare query, all gold passages to be found
     before it       first_hop        triples for the single-hop retriever R_1, out of an off-the-shelf ranking
+    without gold    answer_hop       the same, and the one hop there is, where only the answer of a question is known
     lines 3, 4, 8   latent_hop       positives P_t and negatives N_t out of a ranking, and the query with the facts of P_t
     line 6          weak_targets     triples for R_t: every gold passage that no earlier hop has taken
     line 10         gather           all hops' triples, for the final retriever
@@ -143,6 +144,21 @@ def first_hop_by_answer(
     positives = tuple(pid for pid in pids[:depth] if pid in holding)
     negatives = tuple(pid for pid in pids[:negative_depth] if pid not in holding)
     return Supervised(example.qid, 1, Query(example.text), positives, negatives)
+
+
+def known_by_answer(example: Example) -> bool:
+    """Whether positives can be told by the answer alone: no gold passage is known, and a passage can hold the answer."""
+    return not example.gold and matching.is_extractive(example.answer)
+
+
+def answer_hop(
+    state: State, ranking: Ranking, passages: Lookup, *, depth: int, negative_depth: int = NEGATIVE_DEPTH
+) -> Step:
+    """The only hop of an example without gold passages: its positives are by the answer, and it is done."""
+    supervised = first_hop_by_answer(state.example, ranking, passages, depth=depth, negative_depth=negative_depth)
+    ranks = {pid: rank for rank, pid in enumerate(ranking.pids[:depth], 1)}
+    chosen = tuple(Chosen(pid, ranks[pid]) for pid in supervised.positives)
+    return Step(supervised, chosen, (), False, advance(state, (), ()))
 
 
 def latent_hop(
