@@ -149,10 +149,10 @@ def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, .
     }  # fmt: skip
     assert (done.json["system"], done.json["run"]["k"]) == ("condense at 3+3", [3, 3])
     sent = json.loads(Path("sent.json").read_text())
-    assert [each["uid"] for each in sent] == ["h1", "h2"]
-    assert all(len(each["supporting_facts"]) == 3 for each in sent)
+    assert list(sent) == ["h1", "h2"]
+    assert all(len(each["predicted_sp"]) == 3 for each in sent.values())
     titles = {passage.title: len(passage.sentences) for passage in CORPUS}
-    assert all(0 <= sid < titles[title] for each in sent for title, sid in each["supporting_facts"])
+    assert all(0 <= sid < titles[title] for each in sent.values() for title, sid in each["predicted_sp"])
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
@@ -279,6 +279,8 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", *BM25, "--index", "nowhere"], 2, "name one"),
         (["eval", "hover", "hover.json", *BM25, "--run", "hover.json"], 2, "name one"),
         (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--corpus", "x"], 2, "what takes hops searches"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--pipeline", "rerank"], 2, "reranks: leave"),
         (["eval", "hover", "hover.json", *BM25, "--at", "five"], 2, "should be numbers"),
         (["eval", "hover", "hover.json", *BM25, "--at", "0,5"], 2, "at least 1"),
         (["eval", "hover", "hover.json", *BM25, "--out", "no/out.jsonl"], 2, "no folder no"),
@@ -321,6 +323,24 @@ def test_bm25_needs_no_model_library() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["questions"] == 2
     assert run.stderr.split() == []
+
+
+def test_colbert_hop_is_the_reranking_pipeline_without_focus(
+    baleen: Baleen, home: Path, system: tuple[str, ...], tmp_path: Path
+) -> None:
+    """It equals a model whose retriever has no focus, and differs in nothing but its name."""
+    from baleen.encoder import Encoder
+
+    arguments = ("eval", "hover", "hover.json", "--at", "3,6", "--json")
+    told = baleen(*arguments, *system, "--baseline", "colbert-hop", "-k", "3,2", "--out", "hop.jsonl").json
+    assert (told["system"], told["run"]["pipeline"]) == ("colbert-hop at 3+2", "rerank")
+    encoder = Encoder.load(home / "model", device="cpu").with_settings(query_focus=None, facts_focus=None)
+    encoder.save(tmp_path / "maxsim" / "retriever")
+    reading = {"reranker": str(home / "model" / "reading"), "verifier": str(home / "model" / "reading")}
+    write_model(tmp_path / "maxsim", {"retriever": "retriever", **reading}, {"run": {"pipeline": "rerank"}})
+    plain = ("--model", str(tmp_path / "maxsim"), "--index", str(home / "index"), "-k", "3,2", "--out", "plain.jsonl")
+    assert baleen(*arguments, *plain).json["metrics"] == told["metrics"]
+    assert [each["prediction"] for each in lines("hop.jsonl")] == [each["prediction"] for each in lines("plain.jsonl")]
 
 
 # Several runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from baleen.datasets import Example
 from baleen.datasets.example import NOT_ENOUGH, SUPPORTED
 from baleen.errors import ConfigError, DatasetError
+from baleen.evaluation import hover
 from baleen.evaluation.beir import is_beir, read_beir
 from baleen.evaluation.judging import CUTOFFS, Judge
 from baleen.evaluation.prediction import Prediction, Result
@@ -144,9 +146,9 @@ FACTS = (
 EVIDENCE = [["Lena Orlova", 1], ["Lena Orlova", 0], ["Vardal", 1]]
 
 
-def told(**outcome: str) -> Result:
+def told(qid: str = "q1", **outcome: str) -> Result:
     prediction = Prediction(hit_list("p0", "p2", "p3"), FACTS, condensed=True, **outcome)
-    return Result(Example("q1", "A claim."), prediction)
+    return Result(Example(qid, "A claim."), prediction)
 
 
 def test_hotpotqa_takes_answers_and_supporting_facts_apart() -> None:
@@ -154,13 +156,31 @@ def test_hotpotqa_takes_answers_and_supporting_facts_apart() -> None:
     assert found == {"answer": {"q1": "Ivo Brandt", "q2": ""}, "sp": {"q1": EVIDENCE, "q2": []}}
 
 
-def test_hover_takes_claims_with_ranked_evidence(tmp_path: Path) -> None:
+def test_hover_takes_labels_and_ranked_evidence_by_uid(tmp_path: Path) -> None:
     path = tmp_path / "hover.json"
-    write_submission("hover", [told(label=SUPPORTED), told(label=NOT_ENOUGH)], path)
-    first, second = json.loads(path.read_text())
-    assert first == {"uid": "q1", "claim": "A claim.", "supporting_facts": EVIDENCE, "label": "SUPPORTED"}
-    assert second["label"] == "NOT_SUPPORTED"
+    write_submission("hover", [told(label=SUPPORTED), told("q2", label=NOT_ENOUGH), result("q3", "p0")], path)
+    sent = json.loads(path.read_text())
+    assert sent["q1"] == {"claim": "A claim.", "predicted_label": "SUPPORTED", "predicted_sp": EVIDENCE}
+    assert sent["q2"]["predicted_label"] == "NOT_SUPPORTED"
+    assert sent["q3"] == {"claim": "x", "predicted_label": "NOT_SUPPORTED", "predicted_sp": []}
     assert [each.name for each in tmp_path.iterdir()] == ["hover.json"]
+
+
+def test_what_hover_would_make_of_it_is_what_we_measure() -> None:
+    """The official measures, as defined: names in NFD, an id behind each; the same set, and the F1 of what is common."""
+    gold = [["Lena Orlova", 1], ["Vardal", 1]]
+    sent = submission("hover", [told(label=SUPPORTED)])["q1"]
+    ours, theirs = (
+        {f"{unicodedata.normalize('NFD', name)}_{sid}" for name, sid in each} for each in (sent["predicted_sp"], gold)
+    )
+    common = len(ours & theirs)
+    f1 = 2 * (common / len(ours)) * (common / len(theirs)) / (common / len(ours) + common / len(theirs))
+    example = Example("q1", "A claim.", ("p0", "p2"), (("p0", 1), ("p2", 1)), label=SUPPORTED, hops=2)
+    sentences = tuple(fact for fact in FACTS if fact.sid != WHOLE)
+    prediction = Prediction(hit_list("p0", "p2"), sentences, condensed=True, label=SUPPORTED)
+    found = hover.judge(example, prediction, (2,))
+    assert (found["sentence_em"], found["label_accuracy"]) == (float(ours == theirs), 1)
+    assert found["sentence_f1"] == pytest.approx(f1)
 
 
 def test_other_datasets_have_no_leaderboard() -> None:

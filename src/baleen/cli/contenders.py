@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from baleen.evaluation.collection import Collection
     from baleen.evaluation.contender import Contender
 
+COLBERT_HOP = "colbert-hop"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -39,19 +41,21 @@ class Asked:
             raise typer.BadParameter("--baseline and --run are two things to evaluate: name one")
         if self.corpus and self.index is not None:
             raise typer.BadParameter("--corpus and --index both say which passages are searched: name one")
-        if self.corpus and self.baseline is None and self.run is None:
-            raise typer.BadParameter("--corpus goes with --baseline or --run; a system searches an --index")
-        if not self.alone and any(value is not None for value in self.options.values()):
+        if self.corpus and self.takes_hops:
+            raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
+        if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in ("pipeline", "stand_in")):
+            raise typer.BadParameter(f"--baseline {COLBERT_HOP} reranks: leave --pipeline and --stand-in out")
+        if not self.takes_hops and any(value is not None for value in self.options.values()):
             raise typer.BadParameter("--hops, -k and --pipeline and the like are for a system that takes hops")
 
     @property
-    def alone(self) -> bool:
-        """Whether it is the system itself that is evaluated."""
-        return self.baseline is None and self.run is None
+    def takes_hops(self) -> bool:
+        """Whether it is a system that is evaluated, or the baseline that is one."""
+        return self.baseline in (None, COLBERT_HOP) and self.run is None
 
 
 def open_contender(asked: Asked) -> Contender:
-    if asked.alone:
+    if asked.takes_hops:
         return _system(asked)
     return _baseline(asked) if asked.baseline is not None else _recorded(asked)
 
@@ -61,7 +65,11 @@ def _system(asked: Asked) -> Contender:
     from baleen.system import Baleen
 
     system = Baleen.load(asked.model, asked.index, device=asked.device, threads=asked.threads)
-    return system_contender(system, asked.dataset, asked.cutoffs, asked.options)
+    if asked.baseline is None:
+        return system_contender(system, asked.dataset, asked.cutoffs, asked.options)
+    from baleen.evaluation.baselines.colbert_hop import NAME, OPTIONS, colbert_hop
+
+    return system_contender(colbert_hop(system), asked.dataset, asked.cutoffs, {**asked.options, **OPTIONS}, NAME)
 
 
 def _baseline(asked: Asked) -> Contender:

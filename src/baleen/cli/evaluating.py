@@ -32,7 +32,7 @@ class Missing(StrEnum):
 
 
 class BaselineName(StrEnum):
-    bm25, dense, colbert, rerank = "bm25", "dense", "colbert", "rerank"
+    bm25, dense, colbert, rerank, colbert_hop = "bm25", "dense", "colbert", "rerank", "colbert-hop"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ def evaluate(
     corpus: Annotated[
         list[Path] | None, typer.Option("--corpus", help="Collections for a baseline or a run (repeatable)")
     ] = None,
-    baseline: Annotated[BaselineName | None, typer.Option("--baseline", help="Rank in a single hop instead")] = None,
+    baseline: Annotated[
+        BaselineName | None, typer.Option("--baseline", help="Rank in a single hop instead; colbert-hop: in hops")
+    ] = None,
     first: Annotated[
         BaselineName, typer.Option("--first", help="What the baseline rerank ranks anew")
     ] = BaselineName.bm25,

@@ -1,9 +1,10 @@
 """What a leaderboard is sent.
 
     hotpotqa    {"answer": {_id: answer}, "sp": {_id: [[title, sid], ...]}}
-    hover       [{"uid", "claim", "supporting_facts": [[title, sid], ...], "label"}, ...]
+    hover       {uid: {"claim": claim, "predicted_label": label, "predicted_sp": [[title, sid], ...]}}
 
-HoVer's is in the shape of its data, evidence best first: its score looks at the first documents and sentences alone.
+HoVer's is what the evaluation in its authors' repository reads: `predicted_sp` and `predicted_label` of each uid.
+Evidence stands best first: the HoVer score looks at the first documents and sentences alone.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ def submission(dataset: str, results: Sequence[Result]) -> Any:
             "sp": {result.example.qid: _evidence(result.prediction) for result in results},
         }
     if dataset == "hover":
-        return [
-            {
-                "uid": result.example.qid,
+        return {
+            result.example.qid: {
                 "claim": result.example.text,
-                "supporting_facts": _evidence(result.prediction),
-                "label": "SUPPORTED" if result.prediction.label == SUPPORTED else "NOT_SUPPORTED",
+                "predicted_label": "SUPPORTED" if result.prediction.label == SUPPORTED else "NOT_SUPPORTED",
+                "predicted_sp": _evidence(result.prediction),
             }
             for result in results
-        ]
+        }
     raise ConfigError(f"there is no submission format for {dataset}; there is one for {' and '.join(DATASETS)}")
 
 

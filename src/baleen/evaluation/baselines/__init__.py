@@ -1,4 +1,4 @@
-"""Single-hop rankings to compare with, behind one interface.
+"""Rankings to compare with: single-hop ones behind one interface, and ColBERT-Hop, which is a system.
 
 baseline.py     Baseline: texts -> rankings
 opening.py      BaselineConfig, open_baseline: one by its name
@@ -6,6 +6,7 @@ bm25.py         words
 dense.py        one vector a text
 colbert.py      token vectors without focus
 rerank.py       a cross-encoder on top of another
+colbert_hop.py  hops without focus, with a reranker
 """
 
 from baleen.evaluation.baselines.baseline import Baseline
