@@ -7,7 +7,7 @@ MODEL := checkpoints/flipr-untrained
 CORPUS ?=
 QUESTIONS ?=
 
-.PHONY: setup model demo test check format bench bench-peers clean
+.PHONY: setup model demo test check format benchmark bench bench-peers clean
 
 setup: $(READY)
 
@@ -23,6 +23,10 @@ $(MODEL)/config.json: | $(READY)
 
 demo: $(READY)
 	$(BIN)/baleen demo
+
+# make benchmark UNTRAINED=1 has a row for the untrained default too, which takes a quarter of an hour or more
+benchmark: $(READY)
+	benchmarks/run.sh
 
 test: $(READY)
 	$(BIN)/python -m pytest -m 'not slow and not gpu'

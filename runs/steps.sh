@@ -1,0 +1,49 @@
+# What the scripts here and in benchmarks/ share; to be sourced from the repository's root.
+#
+#   DRY_RUN=1       print every command that is left to do, and run none
+#   BALEEN=...      the command, where it is not the one in .venv or on the path
+
+BALEEN=${BALEEN:-$([ -x .venv/bin/baleen ] && echo .venv/bin/baleen || echo baleen)}
+DRY_RUN=${DRY_RUN:-}
+WIKI=${WIKI:-runs/wiki-2017}
+ABSTRACTS=enwiki-20171001-pages-meta-current-withlinks-abstracts
+ABSTRACTS_MD5=01edf64cd120ecc03a2745352779514c
+
+step() { # print a command, and run it
+    printf '+ %s\n' "$*" >&2
+    [ -n "$DRY_RUN" ] || "$@"
+}
+
+download() { # download ADDRESS FILE: whole or not at all, going on where it stood
+    [ -e "$2" ] && return
+    step mkdir -p "$(dirname "$2")"
+    step curl --fail --location --retry 5 --continue-at - --output "$2.part" "$1"
+    step mv "$2.part" "$2"
+}
+
+wikipedia() { # wikipedia LINK: HotPotQA's introductions of October 2017, unpacked into $WIKI, and a link to them
+    local archive="$WIKI.tar.bz2"
+    if [ ! -e "$WIKI" ]; then
+        download "https://nlp.stanford.edu/projects/hotpotqa/$ABSTRACTS.tar.bz2" "$archive"
+        step check_md5 "$archive" "$ABSTRACTS_MD5"
+        step mkdir -p "$WIKI.part"
+        step tar --extract --bzip2 --strip-components 1 --directory "$WIKI.part" --file "$archive"
+        step mv "$WIKI.part" "$WIKI"
+    fi
+    [ -e "$1" ] || step ln -s "$(realpath -m --relative-to "$(dirname "$1")" "$WIKI")" "$1"
+}
+
+check_md5() { # check_md5 FILE SUM
+    local found
+    found=$(md5sum "$1" | cut -d ' ' -f 1)
+    if [ "$found" != "$2" ]; then
+        echo "error: $1 has the md5 $found, expected $2; remove it and start again" >&2
+        return 1
+    fi
+}
+
+build_index() { # build_index MODEL CORPUS FOLDER OPTION...: unless it is there
+    local model=$1 corpus=$2 folder=$3
+    shift 3
+    [ -e "$folder/manifest.json" ] || step "$BALEEN" index "$corpus" --out "$folder" --model "$model" "$@"
+}
