@@ -1,0 +1,108 @@
+"""The scripts of runs/ and benchmarks/: what they would do is what the command line takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from baleen.cli.app import app
+from baleen.datasets import read_examples
+from baleen.training.plan import read_plan
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ("runs/hover.sh", "runs/hotpotqa.sh", "benchmarks/run.sh")
+
+
+def dry_run(script: str, **environment: str) -> list[list[str]]:
+    """The commands that a script prints and does not run."""
+    settings = {**os.environ, "DRY_RUN": "1", "BALEEN": "baleen", **environment}
+    done = subprocess.run([ROOT / script], env=settings, cwd="/", capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    return [shlex.split(line.removeprefix("+ ")) for line in done.stderr.splitlines()]
+
+
+def parsed(command: list[str]) -> dict[str, Any]:
+    """What the command line makes of a command; a flag or value that it does not know is an error."""
+    group = typer.main.get_command(app)
+    assert command[0] == "baleen"
+    with group.make_context("baleen", command[1:], resilient_parsing=True) as context:
+        _, subcommand, rest = group.resolve_command(context, command[1:])  # type: ignore[attr-defined]
+    with subcommand.make_context(command[1], rest) as context:
+        return dict(context.params)
+
+
+def ours(script: str, tmp_path: Path, **environment: str) -> list[dict[str, Any]]:
+    commands = dry_run(script, CACHE=str(tmp_path / "cache"), **environment)
+    return [{"command": command[1], **parsed(command)} for command in commands if command[0] == "baleen"]
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, "runs/steps.sh"])
+def test_scripts_are_shell_that_stops_at_errors(script: str) -> None:
+    subprocess.run(["bash", "-n", ROOT / script], check=True)
+    if script != "runs/steps.sh":
+        assert "set -euo pipefail" in (ROOT / script).read_text()
+
+
+def test_hover_goes_from_the_downloads_to_three_rows(tmp_path: Path) -> None:
+    steps = ours("runs/hover.sh", tmp_path)
+    assert [step["command"] for step in steps] == ["train", "index", "eval", "eval", "eval", "table"]
+    assert [step["pipeline"] for step in steps[2:5]] == ["condense", "rerank", "hybrid"]
+    assert {(step["hops"], step["k"]) for step in steps[2:5]} == {(4, "25")}
+
+
+def test_hotpotqa_goes_from_the_downloads_to_two_rows(tmp_path: Path) -> None:
+    steps = ours("runs/hotpotqa.sh", tmp_path)
+    assert [step["command"] for step in steps] == ["train", "index", "eval", "eval", "table"]
+    assert [step["k"] for step in steps[2:4]] == ["10", "10,40"]
+
+
+def test_ablations_are_asked_for(tmp_path: Path) -> None:
+    assert ours("runs/hover.sh", tmp_path, ABLATION="1")[-1]["command"] == "ablate"
+
+
+@pytest.mark.parametrize("name", ["hover", "hotpotqa"])
+def test_a_plan_reads_the_files_that_its_script_fetches(name: str, tmp_path: Path) -> None:
+    commands = dry_run(f"runs/{name}.sh", WIKI=str(tmp_path / "wiki"))
+    made = {ROOT / command[-1] for command in commands if command[0] in ("mv", "ln")}
+    (collection,) = read_plan(ROOT / "runs" / f"{name}.toml").collections
+    needed = [*collection.corpus, *(source.file for source in (*collection.train, *collection.dev))]
+    paths = [ROOT / "runs" / name for name in needed]
+    assert all(path in made or path.exists() for path in paths), paths
+
+
+def test_what_is_there_is_not_fetched_or_built_again(tmp_path: Path) -> None:
+    (tmp_path / "wiki").mkdir()
+    commands = dry_run("runs/hover.sh", WIKI=str(tmp_path / "wiki"))
+    assert not any("tar" in command for command in commands)
+    cache = tmp_path / "cache" / "2wiki-untrained.index"
+    cache.mkdir(parents=True)
+    (cache / "manifest.json").write_text("{}")
+    steps = ours("benchmarks/run.sh", tmp_path, UNTRAINED="1", CHECKPOINT="none")
+    assert [str(step["out"].name) for step in steps if step["command"] == "index"] == ["musique-untrained.index"]
+
+
+def test_a_damaged_download_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("half of it")
+    command = f". runs/steps.sh && check_md5 {tmp_path / 'file'} 0123"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "expected 0123; remove it" in done.stderr
+
+
+def test_the_benchmark_needs_nothing_but_baleen_eval_and_what_comes_with_the_code(tmp_path: Path) -> None:
+    steps = ours("benchmarks/run.sh", tmp_path, CHECKPOINT="none")
+    assert [step["command"] for step in steps] == ["eval", "table"] * 2
+    assert all((ROOT / step["file"]).is_file() for step in steps if step["command"] == "eval")
+
+
+@pytest.mark.parametrize(("dataset", "questions"), [("2wiki", 163), ("musique", 56)])
+def test_the_benchmarks_questions_are_as_many_as_their_readme_says(dataset: str, questions: int) -> None:
+    examples = read_examples(dataset, ROOT / "benchmarks" / "data" / dataset / "dev.json.gz")
+    assert len(examples) == questions
+    assert all(example.gold and example.answer for example in examples)
