@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from baleen import cli
-from baleen.cli.training import agreed, told
+from baleen.cli.training import agreed, records_of, told
 from baleen.errors import ConfigError, TrainingError
 from run_fakes import without, write_plan
 from toy_world import ToyWorld, make_world
@@ -93,8 +93,14 @@ def test_a_run_tells_its_stages_and_ends_in_a_table(toy: ToyWorld, baleen: Balee
     table, compared, where = done.out.strip().split("\n\n")
     stages = [line.split()[0] for line in table.splitlines() if not line.startswith(" ")]
     assert stages == ["stage", "start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
-    assert "12 questions, " in table
-    assert "3 steps over " in table
+    header, start, first, *_ = table.splitlines()
+    assert header.split() == ["stage", "time", "records", "what", "it", "came", "to"]
+    assert start.rstrip().endswith("backbone")
+    assert first.split()[3] == "12", "a record of every question"
+    assert "3 steps, loss " in table
+    assert table.count(" tokens/s, ") == 2
+    assert "encoded in " in table
+    assert "searched in " in table
     assert "dev own: all gold passages found of " in table
     assert compared.startswith("Beside the heuristic order: ")
     assert where == f"The model is in {tmp_path / 'run' / 'model'}"
@@ -221,7 +227,7 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
                 "dev": {"metric": 0.9, "facts_metric": 0.95, "facts_exact": 0.9, "verifier_metric": 0.85},
             },
             [
-                "3,000 steps over 1,234 records, loss 0.1235 at the last",
+                "3,000 steps, loss 0.1235 at the last",
                 "dev facts: f1 0.950, exact 0.900",
                 "dev verifier: accuracy 0.850",
             ],
@@ -241,7 +247,7 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
                 ],
             },
             [
-                "4,454 questions, 7,347 of 9,736 gold passages found, median rank 1",
+                "7,347 of 9,736 gold passages found, median rank 1",
                 "7,000 facts, 5 beyond the depth, 0 found none",
             ],
         ),
@@ -249,6 +255,32 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
 )
 def test_reports_are_told_in_words(report: dict[str, Any], lines: list[str]) -> None:
     assert told({**report, "seconds": 1.0}) == lines
+
+
+def test_speeds_are_told_where_they_are_known() -> None:
+    speeds = {"steps_per_second": 14.5, "tokens_per_second": 444_000.4, "padding": 0.012, "utilisation": 0.061}
+    report = {"steps": 5, "records": 7, "loss": 1.0, **speeds, "mining_seconds": {"encode": 40.0, "search": 3.25}}
+    assert told(report) == [
+        "5 steps, loss 1 at the last",
+        "14.5 steps/s, 444,000 tokens/s, 1.2 % padding, 6.1 % utilisation",
+        "encoded in 40.0 s, searched in 3.2 s",
+    ]
+    assert told({**report, "utilisation": None})[1] == "14.5 steps/s, 444,000 tokens/s, 1.2 % padding"
+
+
+@pytest.mark.parametrize(
+    ("report", "count"),
+    [
+        ({"backbone": "any"}, None),
+        ({"records": 7}, 7),
+        ({"records": {"facts": 3, "verifier": 4}, "queries": 1}, 7),
+        ({"queries": {"train": 5, "dev": 1}}, 6),
+        ({"hops": [], "claims": 0, "by_answer": {"questions": 9}}, 9),
+        ({"hops": [{}], "claims": 12}, 12),
+    ],
+)
+def test_records_are_counted_whatever_a_stage_calls_them(report: dict[str, Any], count: int | None) -> None:
+    assert records_of(report) == count
 
 
 def test_agreement_is_told_in_a_line() -> None:

@@ -130,6 +130,16 @@ def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
     assert {"sentences_best", "facts_exact", "reranker_metric", "verifier_metric", "answerer_em"} < reading[
         "dev"
     ].keys()
+    for stage in ("retriever-1", "retriever", "sentences", "reading"):
+        report = summary["stages"][stage]
+        assert report["steps_per_second"] > 0
+        assert report["tokens_per_second"] > report["examples_per_second"] > 0
+        assert 0 <= report["padding"] < 1
+        assert report["utilisation"] is None, "what a CPU could do is not known"
+    mined = {stage: set(report.get("mining_seconds", {})) for stage, report in summary["stages"].items()}
+    assert mined["retriever-1"] == {"tokenise", "encode", "search"}
+    assert mined["hop-1"] == mined["retriever"] == {"encode", "search"}
+    assert mined["hop-2"] == mined["rankings"] == {"search"}, "the corpora are encoded already"
     assert read_json(apart / "verifier" / DONE)["dev"].keys() == {"metric", "verifier_metric"}
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,11 @@ from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.optimizer import adamw, learning_rate
 from baleen.training.sampling import Order, Part, prefetch
 from baleen.training.saves import Saves, write_tensors
-from baleen.training.throughput import Cost, Load, peak_of
+from baleen.training.throughput import Cost, Load, Speed, Work, peak_of
 from training_fakes import EXAMPLES, Toy, settings, train
 
 SCRIPT = Path(__file__).with_name("training_fakes.py")
-TIMES = ("seconds", "tokens_per_second", "examples_per_second")
+TIMES = ("seconds", "steps_per_second", "tokens_per_second", "examples_per_second")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -500,6 +501,39 @@ def test_operations_are_six_for_each_weight_and_token_and_attention_on_top() -> 
     toy = Toy(width=8)
     assert Cost.of(toy).operations(Load(tokens=100, squares=7)) == 6 * (8 + 8 + 9 + 9) * 100
     assert Cost(1000, layers=2, hidden=16).operations(Load(tokens=10, squares=50)) == 60_000 + 12 * 2 * 16 * 50
+
+
+def test_speed_is_work_by_time() -> None:
+    work = Work(Load(examples=8, tokens=90, slots=100, squares=500), steps=4, seconds=2.0)
+    speed = Speed.of(work, 2, Cost(1000), 1e6)
+    assert speed == Speed(2.0, 90.0, 8.0, pytest.approx(0.1), 6 * 1000 * 90 / 2 / 1e6)
+    assert Speed.of(work, 2, Cost(1000), None).utilisation is None
+    assert Speed.of(Work(), 1, Cost(1), None).steps_per_second == 0
+    assert Work.of(asdict(work)) == work
+    assert Work.of({}) == Work()
+    assert work.more(work.load, 4, 2.0) == Work(work.load + work.load, 8, 4.0)
+
+
+def test_a_run_says_how_fast_it_was_wherever_it_was_stopped(tmp_path: Path) -> None:
+    """Saves and evaluations are no training, and what was done before a stop counts."""
+    slow = lambda: time.sleep(0.05) or 0.0  # noqa: E731
+    straight, _ = train(tmp_path / "straight", settings(evaluate_every=1), evaluate=slow)
+    assert straight.seconds > 12 * 0.05
+    assert straight.speed.steps_per_second > 12 / (straight.seconds - 12 * 0.05)
+    assert straight.speed.padding == 0.25
+    assert straight.speed.utilisation is None
+    assert straight.report()["tokens_per_second"] == round(straight.speed.tokens_per_second, 4)
+
+    def stop(taken: int) -> None:
+        if taken == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "stopped", stop=stop)
+    train(tmp_path / "stopped", resume=True)
+    (state,) = (json.loads(path.read_text()) for path in (tmp_path / "stopped").glob("step-000012/state.json"))
+    assert state["counters"]["work"]["steps"] == 12
+    assert state["counters"]["work"]["load"]["examples"] == 12 * 4
 
 
 def test_peaks_are_known_by_name() -> None:

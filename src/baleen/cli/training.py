@@ -78,10 +78,11 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
 
     from baleen.training.run_folder import spell
 
-    table = Table("stage", "time", "what came out", box=None, header_style="bold", pad_edge=False)
-    table.columns[1].justify = "right"
+    table = Table("stage", "time", "records", "what it came to", box=None, header_style="bold", pad_edge=False)
+    table.columns[1].justify = table.columns[2].justify = "right"
     for stage, report in summary["stages"].items():
-        table.add_row(stage, spell(report["seconds"]), "\n".join(told(report)))
+        count = records_of(report)
+        table.add_row(stage, spell(report["seconds"]), "" if count is None else f"{count:,}", "\n".join(told(report)))
     console = Console(soft_wrap=False)
     console.print(table)
     for other, found in summary["agreement"].items():
@@ -89,25 +90,48 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     console.print(f"\nThe model is in {folder / 'model'}", highlight=False, soft_wrap=True)
 
 
+def records_of(report: dict[str, Any]) -> int | None:
+    """How many records a stage trained on or made: questions of a hop, queries ranked, sentences scored."""
+    if "hops" in report:
+        return int(report["claims"] + report.get("by_answer", {}).get("questions", 0))
+    found = next((report[key] for key in ("records", "queries", "sentences") if key in report), None)
+    return sum(found.values()) if isinstance(found, dict) else found
+
+
 def told(report: dict[str, Any]) -> list[str]:
     """What a stage came to, in lines for a person."""
+    lines = _came_to(report)
+    if report.get("mining_seconds"):
+        parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched"}
+        lines.append(", ".join(f"{parts[part]} in {each:,.1f} s" for part, each in report["mining_seconds"].items()))
+    return lines
+
+
+def _came_to(report: dict[str, Any]) -> list[str]:
     if "hops" in report:
         return _hop(report)
     if "components" in report:
         return [", ".join(report["components"])]
+    if "backbone" in report:
+        return [report["backbone"]]
     if report.get("trained") == [] or report.get("records") == 0:
         return ["nothing to train on"]
-    lines = []
-    if "steps" in report:
-        records = report["records"]
-        count = sum(records.values()) if isinstance(records, dict) else records
-        lines.append(f"{report['steps']:,} steps over {count:,} records, loss {report['loss']:.4g} at the last")
+    lines = _trained(report) if "steps" in report else []
     for dataset, reached in _reached(report).items():
         shares = " ".join(f"{100 * each['all_found']:.1f}" for each in reached)
         lines.append(f"dev {dataset}: all gold passages found of {shares} % after each hop")
     lines += [f"dev {line}" for line in _measured(report.get("dev", {}))]
-    if not lines:
-        lines.append(", ".join(f"{key} {_short(value)}" for key, value in report.items() if key != "seconds"))
+    return lines or [f"{name} {_short(report[name])}" for name in ("queries", "sentences") if name in report]
+
+
+def _trained(report: dict[str, Any]) -> list[str]:
+    lines = [f"{report['steps']:,} steps, loss {report['loss']:.4g} at the last"]
+    if "steps_per_second" in report:
+        used = report["utilisation"]
+        lines.append(
+            f"{report['steps_per_second']:.1f} steps/s, {report['tokens_per_second']:,.0f} tokens/s, "
+            f"{100 * report['padding']:.1f} % padding" + ("" if used is None else f", {100 * used:.1f} % utilisation")
+        )
     return lines
 
 
@@ -125,7 +149,7 @@ def _gold_hop(report: dict[str, Any]) -> list[str]:
         return ["no question gets here"]
     (hop,) = report["hops"]
     rank = "not ranked" if hop["median_rank"] is None else f"median rank {hop['median_rank']:g}"
-    first = f"{hop['claims']:,} questions, {hop['golds']:,} of {report['golds']:,} gold passages found, {rank}"
+    first = f"{hop['golds']:,} of {report['golds']:,} gold passages found, {rank}"
     return [first, f"{hop['facts']:,} facts, {hop['fallbacks']:,} beyond the depth, {hop['without']:,} found none"]
 
 

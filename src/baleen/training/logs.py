@@ -111,7 +111,7 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> bool:
     return True
 
 
-UNDRAWN = ("seconds", "tokens_per_second", "examples_per_second", "padding", "utilisation")
+UNDRAWN = ("seconds", "steps_per_second", "tokens_per_second", "examples_per_second", "padding", "utilisation")
 
 
 @contextmanager

@@ -14,14 +14,13 @@ one writes.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -41,7 +40,7 @@ from baleen.training.optimizer import adamw, clip, moments, restore
 from baleen.training.sampling import Part, prefetch
 from baleen.training.saves import Save, Saves, copy_weights, tensors_of
 from baleen.training.settings import TrainConfig
-from baleen.training.throughput import Cost, Load, peak
+from baleen.training.throughput import Cost, Load, Speed, Work, peak
 
 __all__ = ["Batch", "Outcome", "TrainConfig", "Trainer"]
 
@@ -66,16 +65,23 @@ AnyBatch = TypeVar("AnyBatch", bound=Batch)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: after which `step`, with what loss there, and the best dev metric with its step.
+    """How a run ended: after which `step`, with what loss there, how fast, and the best dev metric with its step.
 
-    The module holds the weights of `best_step` where there is one, else those of `step`.
+    The module holds the weights of `best_step` where there is one, else those of `step`.  `seconds` are all that went by,
+    `speed` is of the training alone.
     """
 
     step: int
     loss: float
     seconds: float
+    speed: Speed
     best_step: int | None = None
     metric: float | None = None
+
+    def report(self) -> dict[str, Any]:
+        """What a stage says of its training."""
+        speeds = {name: value if value is None else round(value, 4) for name, value in asdict(self.speed).items()}
+        return {"steps": self.step, "loss": self.loss, "training_seconds": round(self.seconds, 2), **speeds}
 
 
 @dataclass
@@ -90,6 +96,7 @@ class Counters:
     stale: int = 0
     totals: dict[str, float] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    work: dict[str, Any] = field(default_factory=dict)
 
 
 class Trainer(Generic[AnyBatch]):
@@ -134,7 +141,8 @@ class Trainer(Generic[AnyBatch]):
         reached = self._counters
         if reached.best_step is not None and reached.best_step != reached.step:
             self._saves.load_weights(reached.best_step, self._module)
-        return Outcome(reached.step, reached.loss, reached.seconds, reached.best_step, reached.metric)
+        speed = self._meter.speed
+        return Outcome(reached.step, reached.loss, reached.seconds, speed, reached.best_step, reached.metric)
 
     @contextmanager
     def _training(self) -> Iterator[None]:
@@ -170,6 +178,7 @@ class Trainer(Generic[AnyBatch]):
             peak(self._device, self._dtype),
             self._counters.totals,
             self._counters.counted,
+            Work.of(self._counters.work),
         )
 
     def _train(self) -> None:
@@ -259,10 +268,10 @@ class Trainer(Generic[AnyBatch]):
         self._meter.settle()
         counters = self._counters
         counters.totals, counters.counted, counters.loss = self._meter.totals, self._meter.counted, self._meter.loss
-        counters.seconds = self._seconds
+        counters.work, counters.seconds = asdict(self._meter.work), self._seconds
         if self._world.first:
             weights, kept = tensors_of(self._module), moments(self._optimizer, self._module)
-            save = Save(counters.step, self._told, dataclasses.asdict(counters), weights, kept)
+            save = Save(counters.step, self._told, asdict(counters), weights, kept)
             self._saves.write(save, counters.best_step)
         self._world.wait()
         self._meter.restart()

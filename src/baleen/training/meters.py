@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from baleen.errors import TrainingError
 from baleen.training.distributed import World
-from baleen.training.throughput import Cost, Load
+from baleen.training.throughput import Cost, Load, Speed, Work
 
 NORM = "grad_norm"
 
@@ -38,24 +38,47 @@ class StepReport:
 
 
 class Meter:
-    """Means and speeds since the last record; `totals` and `counted` are those of a run that is taken up again."""
+    """Means and speeds since the last record, and of the whole run.
+
+    `totals`, `counted` and `work` are those of a run that is taken up again.
+    """
 
     def __init__(
-        self, world: World, cost: Cost, peak: float | None, totals: Mapping[str, float], counted: Mapping[str, int]
+        self,
+        world: World,
+        cost: Cost,
+        peak: float | None,
+        totals: Mapping[str, float],
+        counted: Mapping[str, int],
+        work: Work | None = None,
     ) -> None:
         self.totals, self.counted = dict(totals), dict(counted)
         self.loss = math.nan
         self._world, self._cost, self._peak = world, cost, peak
         self._pending: list[StepReport] = []
-        self.restart()
+        self._before = work or Work()
+        self._load, self._steps = Load(), 0
+        self._since = self._settled = time.monotonic()
+
+    @property
+    def work(self) -> Work:
+        """All that was done until numbers were last read."""
+        return self._before.more(self._load, self._steps, self._settled - self._since)
+
+    @property
+    def speed(self) -> Speed:
+        """Of the whole run."""
+        return self._speed(self.work)
 
     def restart(self) -> None:
-        """Measure speed from now on: what lay before was no training."""
-        self._load, self._since = Load(), time.monotonic()
+        """Measure speed from now on: what lay between the last reading of numbers and now was no training."""
+        self._before, self._load, self._steps = self.work, Load(), 0
+        self._since = self._settled = time.monotonic()
 
     def add(self, report: StepReport) -> None:
         self._pending.append(report)
         self._load += report.load
+        self._steps += 1
 
     def settle(self) -> None:
         """Read all that was reported; a number that is not finite is a TrainingError."""
@@ -72,6 +95,7 @@ class Meter:
                 self.counted[name] = self.counted.get(name, 0) + 1
             self.loss = values["loss"]
         self._pending.clear()
+        self._settled = time.monotonic()
 
     def record(self) -> dict[str, Any]:
         """Means and speeds since the last record, from which the next one starts."""
@@ -85,15 +109,11 @@ class Meter:
         return record
 
     def _speeds(self) -> dict[str, float]:
-        seconds, processes = max(time.monotonic() - self._since, 1e-9), self._world.size
-        speeds = {
-            "tokens_per_second": self._load.tokens * processes / seconds,
-            "examples_per_second": self._load.examples * processes / seconds,
-            "padding": self._load.padding,
-        }
-        if self._peak is not None:
-            speeds["utilisation"] = self._cost.operations(self._load) / seconds / self._peak
-        return speeds
+        speeds = asdict(self._speed(Work(self._load, self._steps, self._settled - self._since)))
+        return {name: value for name, value in speeds.items() if value is not None}
+
+    def _speed(self, work: Work) -> Speed:
+        return Speed.of(work, self._world.size, self._cost, self._peak)
 
 
 def _check(report: StepReport, values: Mapping[str, float]) -> None:

@@ -159,9 +159,7 @@ class ReadingRun:
         return {
             "trained": list(tasks),
             "records": {head: len(task.records) for head, task in tasks.items()},
-            "steps": outcome.step,
-            "loss": outcome.loss,
-            "training_seconds": round(outcome.seconds, 2),
+            **outcome.report(),
             "dev": {name: round(value, 4) for name, value in measured.items()},
         }
 

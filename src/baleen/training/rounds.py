@@ -226,12 +226,7 @@ class Rounds:
             encoder, usable, self.world.passage, folder / "training", training, self.plan.learning, resume=True
         )
         self.run.save(encoder, folder)
-        return {
-            "records": len(usable),
-            "steps": outcome.step,
-            "loss": outcome.loss,
-            "training_seconds": round(outcome.seconds, 2),
-        }
+        return {"records": len(usable), **outcome.report()}
 
     def _load(self, stage: str, trainable: bool = False) -> Encoder:
         return Encoder.load(self.run.folder(stage) / CHECKPOINT, self.device, self._dtype, trainable=trainable)

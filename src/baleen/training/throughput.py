@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +53,49 @@ class Load:
     def padding(self) -> float:
         """The share of slots that hold no token."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has done: `steps` of `load`, one process's, in `seconds` of training without saves and evaluations."""
+
+    load: Load = Load()
+    steps: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> Self:
+        """What `asdict` made of one; nothing is no work."""
+        return cls(Load(**saved["load"]), saved["steps"], saved["seconds"]) if saved else cls()
+
+    def more(self, load: Load, steps: int, seconds: float) -> Work:
+        return Work(self.load + load, self.steps + steps, self.seconds + seconds)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a training went: steps, and real tokens and examples of all processes, a second.
+
+    `padding` is the share of slots that held no token.  `utilisation` is the share of the operations that the device is
+    sold with (model FLOPs utilisation); None where that is not known.
+    """
+
+    steps_per_second: float
+    tokens_per_second: float
+    examples_per_second: float
+    padding: float
+    utilisation: float | None
+
+    @classmethod
+    def of(cls, work: Work, processes: int, cost: Cost, peak: float | None) -> Self:
+        seconds = max(work.seconds, 1e-9)
+        return cls(
+            steps_per_second=work.steps / seconds,
+            tokens_per_second=work.load.tokens * processes / seconds,
+            examples_per_second=work.load.examples * processes / seconds,
+            padding=work.load.padding,
+            utilisation=None if peak is None else cost.operations(work.load) / seconds / peak,
+        )
 
 
 @dataclass(frozen=True)
