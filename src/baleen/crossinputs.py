@@ -101,7 +101,7 @@ class CrossInputs:
     """
 
     def __init__(
-        self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig, remembered: int = 1 << 14
+        self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig, remembered: int = 1 << 16
     ) -> None:
         self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
         self.tokenizer = plain_tokenizer(tokenizer_json)

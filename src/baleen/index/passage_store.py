@@ -30,7 +30,7 @@ from baleen.types import Passage
 Array = npt.NDArray[Any]
 
 BLOCK = 16
-KEPT_BLOCKS = 64
+KEPT_BLOCKS = 2048  # some 50 MB of introductions: a batch of claims reads the passages of a hop more than once
 ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "columns")
 
 
@@ -140,11 +140,12 @@ class Store:
         return {key: values + [None] * (length - len(values)) for key, values in columns.items()}
 
     def _block(self, block: int) -> list[Any]:
-        if block not in self._blocks:
-            self._blocks[block] = self._read_block(block)
+        known = self._blocks.get(block)
+        if known is None:
+            known = self._blocks[block] = self._read_block(block)
             if len(self._blocks) > KEPT_BLOCKS:
                 self._blocks.popitem(last=False)
-        return self._blocks[block]
+        return known
 
     def _read_block(self, block: int) -> list[Any]:
         ends = self._arrays["text_ends"]
