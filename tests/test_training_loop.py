@@ -26,7 +26,7 @@ from baleen.config import from_mapping
 from baleen.errors import ConfigError, TrainingError
 from baleen.progress import progress
 from baleen.training.grouping import grouped
-from baleen.training.logs import CURVES, LOG, draw_curves, read_log
+from baleen.training.logs import CURVES, LEAST_DRAWN, LOG, draw_curves, read_log
 from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.optimizer import adamw, learning_rate
 from baleen.training.sampling import Order, Part, prefetch
@@ -85,6 +85,38 @@ def test_any_step_can_be_made_without_those_before() -> None:
     for step in random.Random(0).sample(range(40), 40):
         assert [jumping.row(place) for place in jumping.places(step)] == expected[step]
     assert straight.rng(17).random() == jumping.rng(17).random() != jumping.rng(18).random()
+
+
+def test_weights_say_how_often_an_example_is_taken_and_never_by_more_than_one_too_many() -> None:
+    given = [1.0] * 5 + [0.5] * 10 + [0.1] * 20
+    order = Order(len(given), 7, seed=3, weights=given)
+    rows = [order.row(place) for place in range(12 * 40)]  # an epoch has 12 of them on average
+    taken = Counter(rows)
+    for row, weight in enumerate(given):
+        assert abs(taken[row] - 40 * weight) <= 2
+    shares = [sum(taken[row] for row in part) / len(rows) for part in (range(5), range(5, 15), range(15, 35))]
+    assert shares == pytest.approx([5 / 12, 5 / 12, 2 / 12], abs=0.02)
+    jumping = Order(len(given), 7, seed=3, weights=given)
+    assert [jumping.row(place) for place in (400, 3, 77)] == [rows[400], rows[3], rows[77]]
+
+
+def test_weights_are_relative_and_equal_ones_change_nothing() -> None:
+    plain = [Order(EXAMPLES, 4, seed=5).row(place) for place in range(100)]
+    for weight in (1.0, 0.001, 30.0):
+        order = Order(EXAMPLES, 4, seed=5, weights=[weight] * EXAMPLES)
+        assert [order.row(place) for place in range(100)] == plain
+
+
+def test_a_light_example_beside_a_heavy_one_comes_at_last() -> None:
+    order = Order(2, 1, seed=0, weights=[1e-3, 1.0])
+    rows = [order.row(place) for place in range(3003)]
+    assert rows.count(0) in (2, 3, 4)
+
+
+@pytest.mark.parametrize("given", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan]])
+def test_weights_that_make_no_sense_are_refused(given: list[float]) -> None:
+    with pytest.raises(TrainingError, match=f"{len(given)} weights for 2 examples; expected one above 0 for each"):
+        Order(2, 1, seed=0, weights=given)
 
 
 def test_parts_make_up_the_whole() -> None:
@@ -466,9 +498,13 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
 
 def test_curves_are_drawn_where_they_can_be(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    train(tmp_path, evaluate=lambda: 0.5)
+    train(tmp_path, settings(log_every=1), evaluate=lambda: 0.5)
     assert (tmp_path / CURVES).read_bytes().startswith(b"\x89PNG")
-    assert not draw_curves([], tmp_path / "none.png")
+    few = [{"step": step, "loss": 1.0} for step in range(1, LEAST_DRAWN)]
+    assert not draw_curves(few, tmp_path / "none.png")
+    assert not draw_curves([{"step": step} for step in range(20)], tmp_path / "none.png")
+    assert draw_curves([*few, {"step": LEAST_DRAWN, "loss": 0.5}], tmp_path / "some.png")
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [CURVES, "some.png"]
 
 
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from baleen.errors import TrainingError
 
 LOG = "log.jsonl"
 CURVES = "curves.png"
+LEAST_DRAWN = 8  # records: fewer are sooner read than drawn
 _EVENTS = "tensorboard"
 
 Record = Mapping[str, Any]
@@ -93,7 +94,12 @@ def _event_writer(folder: Path, step: int) -> Any:
 
 
 def draw_curves(records: list[dict[str, Any]], path: Path) -> bool:
-    """One panel for each of the loss's parts and of the dev metrics over steps; False without matplotlib or records."""
+    """One panel for each of the loss's parts and of the dev metrics over steps; False where there is too little to draw.
+
+    That is fewer than LEAST_DRAWN records, or no matplotlib to draw them with.
+    """
+    if len(records) < LEAST_DRAWN:
+        return False
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
