@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,24 @@ def test_what_is_told_of_a_plan_is_json_without_its_place(tmp_path: Path) -> Non
     plan = read_plan(write_plan(tmp_path))
     told = json.loads(json.dumps(plan.told()))
     assert "root" not in told
-    assert told["collections"][0]["train"] == [{"dataset": "own", "file": "train.jsonl"}]
+    source = {"dataset": "own", "file": "train.jsonl", "weight": 1.0, "limit": None, "order": "plan"}
+    assert told["collections"][0]["train"] == [source]
     assert told["reading"]["first"]["steps"] == 2
+
+
+def test_a_file_of_questions_may_have_a_weight_a_limit_and_an_order(tmp_path: Path) -> None:
+    source = '{ dataset = "own", file = "train.jsonl"'
+    changed = read_plan(write_plan(tmp_path, "plan", (source, f'{source}, weight = 2, limit = 5, order = "given"')))
+    assert changed.collections[0].train == (Source("own", "train.jsonl", 2, 5, "given"),)
+    for wrong, told in {
+        "weight = 0": "weight = 0, which should be above 0",
+        "weight = inf": "weight = inf, which should be above 0",
+        "limit = 0": "limit = 0, which should be at least 1",
+        'order = "latent"': "should be one of 'plan', 'given'",
+        "wieght = 1": "there is no setting 'wieght'; did you mean 'weight'?",
+    }.items():
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            read_plan(write_plan(tmp_path, "plan", (source, f"{source}, {wrong}")))
 
 
 def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:

@@ -525,6 +525,19 @@ def test_heads_of_one_backbone_learn_together(pupil: Path, tmp_path: Path) -> No
     assert evaluate().keys() == {"metric", "answerer_metric", "answerer_em", "verifier_metric"}
 
 
+def test_weights_say_whose_records_a_head_is_trained_on(reading: CrossEncoder) -> None:
+    task, plain = FactTask(reading, FACTS), FactTask(reading, FACTS)
+    only = FACTS[-1]
+    task.weights = {record.qid: 1e-9 for record in FACTS if record.qid != only.qid}
+    seen: list[str] = []
+    task.lay = lambda record, rng: (seen.append(record.qid), plain.lay(record, rng))[1]  # type: ignore[method-assign]
+    batches = task.batches(2, 0)
+    for step in range(5):
+        batches.batch(step)
+    assert seen.count(only.qid) >= 9
+    assert task.about != plain.about, "a run that goes on must have the same weights"
+
+
 def test_tasks_take_turns_and_go_through_their_own_steps(reading: CrossEncoder) -> None:
     assert turns([1, 1, 1]) == [0, 1, 2]
     assert turns([3, 1]) == [0, 0, 1, 0]

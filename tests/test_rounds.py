@@ -20,6 +20,7 @@ from baleen.training.haystacks import Corpora, Haystacks
 from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.oracle import oracle_hops
 from baleen.training.ordering import HopOrder
+from baleen.training.retriever_batches import RetrieverBatches, RetrieverTraining
 from baleen.training.retriever_task import train_retriever
 from baleen.training.rounds import RetrieverPlan, Rounds
 from baleen.training.run_folder import DONE, read_records
@@ -296,6 +297,48 @@ def test_negatives_are_kept_from_all_ranks(passed: Rounds, tmp_path: Path) -> No
         (ranking,) = ranked.rank([step.supervised.query], ["toy"], 20)
         others = [pid for pid in ranking.pids if pid not in step.state.example.gold]
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
+
+
+def given_world(small: ToyWorld) -> World:
+    """Every third question keeps the order that the file gives."""
+    world = toy_collection(small.folder, "ordered")
+    train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(world.train)]
+    return replace(world, train=train)
+
+
+@pytest.mark.parametrize("order", ["latent", "heuristic"])
+def test_a_given_order_is_kept_beside_any_other(order: str, small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+    world = given_world(small)
+    rounds = taken_up(passing_plan(backbone, order=order), HOPS, world, tmp_path)
+    rounds.train()
+    truth, found = true_orders(small, world), orders(inspected(rounds))
+    kept = [question.example.qid for question in world.train if question.ordered]
+    assert [found[qid] for qid in kept] == [truth[qid] for qid in kept]
+    if order == "latent":
+        first = {each.qid: each for each in read_records(tmp_path / "retriever-1/records.jsonl.gz", Supervised)}
+        assert [first[qid].positives for qid in kept] == [truth[qid][0] for qid in kept]
+        weak = {each.qid: each.positives for each in rounds._weak_targets(2)}
+        assert [weak[qid] for qid in kept] == [truth[qid][1] for qid in kept]
+
+
+def test_weights_reach_the_batches_of_the_retriever(small: ToyWorld, backbone: Path) -> None:
+    """Next to nothing of all questions but one leaves a training on that one."""
+    world = toy_collection(small.folder)
+    only = world.train[0].example.qid
+    train = [replace(question, weight=1.0 if question.example.qid == only else 1e-9) for question in world.train]
+    records = [
+        Supervised(each.example.qid, 1, Query(each.example.text), each.example.gold[:1], ("toy/p1", "toy/p2"))
+        for each in train
+    ]
+    encoder = Encoder.from_backbone(backbone, None, passing_plan(backbone).encoder, device="cpu")
+    batches = RetrieverBatches(
+        *(encoder.inputs, records, world.passage, RetrieverTraining()),
+        batch_size=4,
+        seed=0,
+        weights=replace(world, train=train).weights,
+    )
+    drawn = [batches._order.row(place) for step in range(5) for place in batches._order.places(step)]
+    assert [records[row].qid for row in drawn].count(only) >= 19
 
 
 @pytest.mark.gpu

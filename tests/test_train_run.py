@@ -372,6 +372,27 @@ def test_answers_alone_train_a_retriever(toy: ToyWorld, tmp_path: Path) -> None:
     assert found["agreement"] == {}
 
 
+def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> None:
+    """A second file, whose questions are taken for another dataset's, and keep the order that they come with."""
+    lines = [{**line, "id": f"made{line['id']}", "made_by": "hand"} for line in lines_of(toy, "ordered")]
+    (toy.folder / "made.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    mixed = (
+        'train = [{ dataset = "own", file = "train.jsonl" }]',
+        'train = [{ dataset = "own", file = "train.jsonl" }, '
+        '{ dataset = "own", file = "made.jsonl", weight = 0.25, limit = 8, order = "given" }]',
+    )
+    summary = run(write_plan(toy.folder, "mixed", mixed, ("steps = 6", "steps = 2")), tmp_path / "run")
+    assert summary["stages"]["hop-1"]["claims"] == 18 + 8
+    assert summary["agreement"]["heuristic"]["claims"] == 18, "what was given says nothing of what is inferred"
+    found = explain(tmp_path / "run", next(each.qid for each in scored(tmp_path / "run") if "made" in each.qid))
+    order = toy.order[found[0].qid.rpartition("made")[2]]
+    assert [each.pid for each in found[0].found] == [f"toy/{order[0]}"]
+
+
+def scored(folder: Path) -> list[Scored]:
+    return list(read_records(folder / "scores" / "train.jsonl.gz", Scored))
+
+
 # Several processes
 
 

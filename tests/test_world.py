@@ -105,6 +105,39 @@ def test_a_question_stands_in_one_file_only(root: Path) -> None:
         load_world([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
 
 
+def many(root: Path, count: int = 40) -> None:
+    questions = ({"id": n, "text": f"Which {n}?", "gold": ["p0", "p1"], "order": ["p1", "p0"]} for n in range(count))
+    write(root / "many.jsonl", *questions)
+
+
+def test_a_limit_keeps_a_random_part_in_order_and_the_same_every_time(root: Path) -> None:
+    many(root)
+
+    def kept(limit: int | None) -> list[int]:
+        plan = CollectionPlan("sea", ("harbour.jsonl",), (Source("own", "many.jsonl", limit=limit),))
+        return [int(question.example.qid.rpartition("/")[2]) for question in load_world([plan], root).train]
+
+    few = kept(10)
+    assert few == kept(10) == sorted(few)
+    assert len(set(few)) == 10
+    assert few != list(range(10)), "not the first of the file"
+    assert kept(40) == kept(41) == kept(None) == list(range(40))
+
+
+def test_questions_have_the_weight_and_the_order_of_their_file(root: Path) -> None:
+    many(root, 3)
+    files = Source("own", "many.jsonl", weight=0.25, order="given"), Source("own", "harbour_train.jsonl")
+    write(root / "harbour_train.jsonl", {"id": "a", "text": "Off what?", "gold": ["p0"], "order": ["p0"], "seen": 1})
+    world = load_world([CollectionPlan("sea", ("harbour.jsonl",), files)], root)
+    assert world.weights == {f"sea/own/{number}": 0.25 for number in range(3)}
+    assert [question.ordered for question in world.train] == [True, True, True, False]
+
+
+def test_an_order_can_be_kept_only_where_there_is_one(root: Path) -> None:
+    plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", order="given"),))
+    assert [question.ordered for question in load_world([plan], root).train] == [False]
+
+
 def test_a_corpus_that_is_not_there(root: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere.jsonl: no such file"):
         load_world([CollectionPlan("sea", ("nowhere.jsonl",), own("harbour_train"))], root)

@@ -186,9 +186,11 @@ class ReadingRun:
             "verifier": (VerdictTask, verdict_metrics, ()),
             "answerer": (AnswerTask, answer_metrics, ()),
         }
-        task, metrics, passages = kinds[head]
+        kind, metrics, passages = kinds[head]
         measure = partial(metrics, reading, dev.records, *passages) if dev.records else None
-        return task(reading, train.records, *passages, self.plan.learning), measure
+        task = kind(reading, train.records, *passages, self.plan.learning)
+        task.weights = self.world.weights
+        return task, measure
 
     def _sentences(self, _: CrossEncoder, part: str) -> Made[Any]:
         most = max(self.plan.negatives)

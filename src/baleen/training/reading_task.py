@@ -24,11 +24,10 @@ from baleen.errors import ConfigError, TrainingError
 from baleen.training.loop import Outcome, Trainer
 from baleen.training.reading_batches import ReadingBatch, ReadingTraining, load_of
 from baleen.training.reading_layouts import Grouped, Packed, can_pack
-from baleen.training.sampling import WHOLE, Order, Part
+from baleen.training.sampling import WHOLE, Asked, Order, Part, Weights, weights_of
 from baleen.training.settings import TrainConfig
-from baleen.types import Record
 
-Sample = TypeVar("Sample", bound=Record)
+Sample = TypeVar("Sample", bound=Asked)
 Wanted = TypeVar("Wanted")
 Metrics = Callable[[], float | Mapping[str, float]]
 
@@ -73,13 +72,17 @@ def train_heads(
 
 
 class ReadingTask(ABC, Generic[Sample, Wanted]):
-    """One head and the records that it learns from; each kind of head says how a record is laid out and judged."""
+    """One head and the records that it learns from; each kind of head says how a record is laid out and judged.
+
+    `weights`, by qid, say how often the records of a question are taken; 1 where nothing is said.
+    """
 
     head: ClassVar[str]
 
     def __init__(self, reading: CrossEncoder, records: Sequence[Sample], config: ReadingTraining | None = None) -> None:
         reading.outputs(self.head)  # which says so where there is no such head
         self.reading, self.records, self.config = reading, records, config or ReadingTraining()
+        self.weights: Weights = {}
         self.inputs = reading.inputs.remembering(self.config.remembered)
         self._packing = _packing(reading, self.config.packing)
         for record in records:
@@ -108,7 +111,7 @@ class ReadingTask(ABC, Generic[Sample, Wanted]):
 
     @property
     def about(self) -> dict[str, Any]:
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(repr(weights_of(self.records, self.weights) or "").encode())
         for record in self.records:
             digest.update(repr(record).encode())
         settings = {name: value for name, value in to_mapping(self.config).items() if name != "remembered"}
@@ -134,7 +137,8 @@ class HeadBatches:
     """Batches of one task for any step, drawn by `seed`."""
 
     def __init__(self, task: ReadingTask[Any, Any], batch_size: int, seed: int) -> None:
-        self._task, self._order = task, Order(len(task.records), batch_size, seed)
+        weights = weights_of(task.records, task.weights)
+        self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
     def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
         task, order = self._task, self._order

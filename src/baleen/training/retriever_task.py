@@ -32,6 +32,7 @@ from baleen.training.retriever_batches import (
     TeacherScores,
 )
 from baleen.training.rounding import rounded
+from baleen.training.sampling import Weights, weights_of
 from baleen.training.settings import TrainConfig
 from baleen.training.token_rows import Lookup, pad_token
 
@@ -48,12 +49,14 @@ def train_retriever(
     *,
     evaluate: Callable[[], float | Mapping[str, float]] | None = None,
     teacher: TeacherScores | None = None,
+    weights: Weights | None = None,
     resume: bool = False,
 ) -> Outcome:
     """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
 
     `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
-    raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by (qid, hop) and pid.
+    raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by (qid, hop) and pid, `weights`
+    how often questions are taken, by qid; 1 where nothing is said.
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
     if config.distillation and not teacher:
@@ -68,8 +71,9 @@ def train_retriever(
         seed=train.seed,
         teacher=teacher if config.distillation else None,
         packing=_packing(encoder, config.packing),
+        weights=weights,
     )
-    about = {**to_mapping(config), **_about(encoder, records)}
+    about = {**to_mapping(config), **_about(encoder, records, weights)}
     trainer = Trainer(encoder.model, batches.batch, task.loss, train, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
 
@@ -83,9 +87,9 @@ def _packing(encoder: Encoder, wanted: bool | None) -> bool:
     return possible
 
 
-def _about(encoder: Encoder, records: Sequence[Labelled]) -> dict[str, Any]:
-    """What else a resumed run must have in common: how text is read and scored, and the records."""
-    digest = hashlib.sha256()
+def _about(encoder: Encoder, records: Sequence[Labelled], weights: Weights | None) -> dict[str, Any]:
+    """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
+    digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
     for record in records:
         digest.update(f"{record.qid}\t{record.hop}\t{record.positives}\t{len(record.negatives)}\n".encode())
     return {"encoder": to_mapping(encoder.config), "records": digest.hexdigest()[:16]}

@@ -6,6 +6,7 @@
     retriever           trained from the start on all hops
 
 With `order` "heuristic" or "oracle" the hops are settled beforehand, and the start's own ranking gives the negatives.
+Questions whose file says `order` "given" keep their order under any plan.
 Stages whose hop no question gets to are done at once, and leave no model.
 """
 
@@ -132,11 +133,15 @@ class Rounds:
 
     @cached_property
     def _orders(self) -> dict[str, HopOrder]:
-        """The settled orders, by qid; where a dataset gives none there is no oracle."""
-        examples = [question.example for question in self.world.train if question.example.gold]
-        if self.plan.order == "heuristic":
-            return {example.qid: heuristic_order(example, self.world.passage) for example in examples}
-        return {example.qid: oracle_order(example) for example in examples if example.order}
+        """The settled orders, by qid: of questions that keep what their file gives, and as the plan settles the others."""
+        found: dict[str, HopOrder] = {}
+        for question in self.world.train:
+            example = question.example
+            if example.gold and (question.ordered or (self.plan.order == "oracle" and example.order)):
+                found[example.qid] = oracle_order(example)
+            elif example.gold and self.plan.order == "heuristic":
+                found[example.qid] = heuristic_order(example, self.world.passage)
+        return found
 
     def _states(self, turn: int) -> list[State]:
         """The questions that get to a hop; those without gold passages start only where positives are by the answer."""
@@ -172,14 +177,20 @@ class Rounds:
         depths: dict[str, Any] = {"depth": self.plan.first_depth, "negative_depth": self.plan.negative_depth}
         if state.done:
             return first_hop_by_answer(state.example, ranking, self.world.passage, **depths)
+        if state.example.qid in self._orders:
+            return self._settled_step(state, ranking).supervised
         return first_hop(state.example, ranking, **depths)
 
     def _weak_targets(self, turn: int) -> list[Supervised]:
-        steps = self._steps(turn - 1)
-        return [weak_targets(step.state, step.supervised.negatives) for step in steps if not step.state.done]
+        steps = [step for step in self._steps(turn - 1) if not step.state.done]
+        return [
+            replace(weak_targets(step.state, step.supervised.negatives), positives=self._due(step.state))
+            for step in steps
+        ]
 
     def _step(self, state: State, ranking: Ranking) -> Step:
-        way = self._answer_step if state.done else self._latent_step if self._is_latent else self._settled_step
+        settled = state.example.qid in self._orders
+        way = self._answer_step if state.done else self._settled_step if settled else self._latent_step
         step = way(state, ranking)
         return replace(step, supervised=self._thinned(step.supervised))
 
@@ -192,10 +203,13 @@ class Rounds:
         return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=self.plan.negative_depth)
 
     def _settled_step(self, state: State, ranking: Ranking) -> Step:
-        """The passages that the order has for this hop; the last hop takes all that are left."""
-        order, depth = self._orders[state.example.qid], self.plan.negative_depth
-        positives = order[state.hop - 1] if state.hop < min(self.hops, len(order)) else state.remaining
-        return ordered_hop(state, ranking, self.world.passage, positives=positives, negative_depth=depth)
+        depth = self.plan.negative_depth
+        return ordered_hop(state, ranking, self.world.passage, positives=self._due(state), negative_depth=depth)
+
+    def _due(self, state: State) -> tuple[str, ...]:
+        """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
+        order = self._orders.get(state.example.qid, ())
+        return order[state.hop - 1] if state.hop < min(self.hops, len(order)) else state.remaining
 
     def _thinned(self, record: Supervised) -> Supervised:
         """With as many negatives as are kept: a whole ranking of every query would fill the memory."""
@@ -223,7 +237,14 @@ class Rounds:
         usable = [record for record in records if record.positives and record.negatives]
         training = replace(self.plan.training, steps=steps)
         outcome = train_retriever(
-            encoder, usable, self.world.passage, folder / "training", training, self.plan.learning, resume=True
+            encoder,
+            usable,
+            self.world.passage,
+            folder / "training",
+            training,
+            self.plan.learning,
+            weights=self.world.weights,
+            resume=True,
         )
         self.run.save(encoder, folder)
         return {"records": len(usable), **outcome.report()}

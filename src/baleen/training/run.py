@@ -117,8 +117,9 @@ def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
 
 
 def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
-    """The latent order beside the heuristic one, and beside the one that a dataset gives."""
-    examples = [each.example for each in world.train if each.example.qid in found and each.example.gold]
+    """The latent order beside the heuristic one, and beside the one that a dataset gives and nobody followed."""
+    latent = [each for each in world.train if each.example.gold and not each.ordered]
+    examples = [each.example for each in latent if each.example.qid in found]
     others = {
         "heuristic": {example.qid: heuristic_order(example, world.passage) for example in examples},
         "given": {example.qid: oracle_order(example) for example in examples if example.order},

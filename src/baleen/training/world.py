@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from baleen import corpus
 from baleen.datasets import Catalogue, Example, GoldReport, read_examples, resolve_gold
@@ -22,13 +25,29 @@ log = logging.getLogger(__name__)
 
 Missing = Literal["fail", "drop"]
 
+SEED = 0  # of what a limit keeps of a file
+
 
 @dataclass(frozen=True)
 class Source:
-    """A file of questions, in the shape of a dataset."""
+    """A file of questions, in the shape of a dataset.
+
+    In training a question of `weight` 0.5 is taken half as often as one of 1, so that a large file need not drown a
+    small one.  `limit` keeps a random part of the file, the same every time.  With `order` "given", questions whose hops
+    the file has in order keep that order, whatever the others are ordered by.
+    """
 
     dataset: str
     file: str
+    weight: float = 1.0
+    limit: int | None = None
+    order: Literal["plan", "given"] = "plan"
+
+    def __post_init__(self) -> None:
+        if not (0 < self.weight < math.inf):
+            raise ConfigError(f"weight = {self.weight}, which should be above 0; leave the file out to take none of it")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit = {self.limit}, which should be at least 1, or left out for the whole file")
 
 
 @dataclass(frozen=True)
@@ -47,11 +66,13 @@ class CollectionPlan:
 
 @dataclass(frozen=True)
 class Question:
-    """An example, where it is searched, and the dataset that it is of."""
+    """An example, where it is searched, the dataset that it is of, and what its file says of weight and order."""
 
     example: Example
     collection: str
     dataset: str
+    weight: float = 1.0
+    ordered: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +86,11 @@ class World:
 
     def passage(self, pid: str) -> Passage:
         return self.passages[pid]
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How often questions are trained on, by qid, where that is not 1."""
+        return {each.example.qid: each.weight for each in self.train if each.weight != 1}
 
 
 def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> World:
@@ -99,12 +125,22 @@ def _questions(
     for source in sources:
         examples, report = resolve_gold(read_examples(source.dataset, root / source.file), catalogue, missing)
         _tell(source, len(examples), report)
-        for each in examples:
+        for each in _limited(examples, source):
             placed = _placed(plan.name, source.dataset, each)
             if placed.qid in questions:
                 raise DatasetError(f"{source.file}: the id {each.qid!r} of {source.dataset} stands in another file too")
-            questions[placed.qid] = Question(placed, plan.name, source.dataset)
+            ordered = source.order == "given" and bool(placed.order)
+            questions[placed.qid] = Question(placed, plan.name, source.dataset, source.weight, ordered)
     return list(questions.values())
+
+
+def _limited(examples: list[Example], source: Source) -> list[Example]:
+    """As many as the source allows, in their order, whichever other files there are."""
+    if source.limit is None or source.limit >= len(examples):
+        return examples
+    log.info("%s: %s of them are taken", source.file, f"{source.limit:,}")
+    rows = np.random.default_rng(SEED).choice(len(examples), source.limit, replace=False)
+    return [examples[row] for row in sorted(rows)]
 
 
 def _tell(source: Source, count: int, report: GoldReport) -> None:
