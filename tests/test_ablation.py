@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -321,6 +324,25 @@ def test_the_command_prints_the_tables(
     arguments = "ablate", str(plan), "--out", str(folder), "--device", "cpu"
     assert command(capfd, monkeypatch, *arguments, "--rows", "a, e", "--json") == report.told
     assert command(capfd, monkeypatch, *arguments, "--rows", "A") == report.page + "\n"
+
+
+@pytest.mark.slow
+def test_an_ablation_that_is_killed_twice_ends_as_an_undisturbed_one(
+    plan: Path, report: Report, tmp_path: Path
+) -> None:
+    """Killed while the second model trains, and again once a row has results; the figures are the same in the end."""
+    out = tmp_path / "killed"
+    arguments = [sys.executable, "-m", "baleen", "ablate", str(plan), "--out", str(out), "--device", "cpu", "--json"]
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for mark in ("runs/maxsim-latent/retriever/done.json", f"results/B/{FILE}.jsonl"):
+        process = subprocess.Popen(arguments, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not (out / mark).exists():
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        assert (out / mark).exists()
+    done = subprocess.run(arguments, env=settings, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == json.loads(json.dumps(report.told))
 
 
 def test_a_row_says_what_it_is() -> None:

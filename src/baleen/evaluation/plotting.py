@@ -38,7 +38,8 @@ def _canvas(figure: Figure) -> Any:
     """The figure object; made without pyplot, it needs no display and is forgotten with its last reference."""
     from matplotlib.figure import Figure as Canvas
 
-    canvas = Canvas(figsize=SIZE, layout="constrained")
+    canvas = Canvas(figsize=SIZE)
+    canvas.subplots_adjust(left=0.11, right=0.97, top=0.91, bottom=0.13)
     axes = canvas.add_subplot()
     for number, curve in enumerate(figure.curves):
         xs, ys = zip(*curve.points, strict=True)
