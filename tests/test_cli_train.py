@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from baleen import cli
-from baleen.cli.training import agreed, records_of, told
+from baleen.cli.training import agreed, records_of, sentences_agreed, told
 from baleen.errors import ConfigError, TrainingError
 from run_fakes import without, write_plan
 from toy_world import ToyWorld, make_world
@@ -289,3 +289,12 @@ def test_agreement_is_told_in_a_line() -> None:
         "Beside the heuristic order: 900 of 1,200 questions have the same hops, and 90.0 % of 3,000 pairs of gold "
         "passages stand the same way."
     )
+
+
+def test_inferred_sentences_are_told_where_some_are_known() -> None:
+    known, none = {"passages": 1200, "inferred": 900, "first": 300}, {"passages": 0, "inferred": 0, "first": 0}
+    assert sentences_agreed({"train": known, "dev": none}) == [
+        "Of 1,200 gold passages of train whose sentences are known, the sentence inferred is gold of 75.0 %, the first "
+        "one of 25.0 %."
+    ]
+    assert sentences_agreed({}) == []

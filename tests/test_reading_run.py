@@ -23,6 +23,7 @@ from baleen.training.reading_run import ReadingRun
 from baleen.training.reading_scores import found_sentences, inferring, of_hops
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import RunFolder
+from baleen.training.sentence_agreement import sentence_agreement
 from baleen.training.supervision import Step
 from baleen.types import Query
 from rounds_fakes import learning_plan, toy_collection
@@ -137,6 +138,10 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: ReadingRu
     alone = share_right(read, by_claim_alone, true)
     assert share >= 0.9, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
     assert share >= alone + 0.1, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
+    compared = sentence_agreement(reading, true, passage)
+    assert compared.passages == sum(len(step.supervised.positives) for step in true)
+    assert compared.inferred == round(share * compared.passages), "the figure that a run's summary has"
+    assert compared.first < 0.5 * compared.passages, "the first sentence is gold by chance alone"
 
 
 # What is read

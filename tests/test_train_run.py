@@ -163,8 +163,22 @@ def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: 
     assert run(settled, tmp_path / "settled")["agreement"] == {}, "there is nothing to compare"
 
 
+def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+    """On the toy every gold passage has one gold sentence; a file may name those of some questions alone."""
+    compared = read_json(shared / "summary.json")["sentence_agreement"]
+    assert compared["train"]["passages"] == 54
+    assert 0 < compared["train"]["inferred"] <= 54
+    assert compared["dev"]["passages"] == sum(len(line["gold"]) for line in lines_of(toy, "dev"))
+    some = rewritten(toy, "some", lambda line: line if line["id"] < "q15" else {**line, "facts": []})
+    passages = sum(len(line["facts"]) for line in lines_of(toy, "some"))
+    for name, changes in {"inferring": [], "trusting": [("depth = 4\n", "depth = 4\ninfer = false\n")]}.items():
+        file = write_plan(toy.folder, name, some, ("steps = 6", "steps = 2"), *changes)
+        found = run(file, tmp_path / name)["sentence_agreement"]
+        assert found.get("train", {}).get("passages") == (None if changes else passages)
+
+
 def test_a_retriever_alone_makes_a_model_too(toy: ToyWorld, tmp_path: Path) -> None:
-    run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")
+    assert run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")["sentence_agreement"] == {}
     assert read_model(tmp_path / "run" / "model").components == {"retriever": "retriever"}
 
 

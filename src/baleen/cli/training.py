@@ -87,6 +87,8 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     console.print(table)
     for other, found in summary["agreement"].items():
         console.print(f"\n{agreed(other, found)}", highlight=False)
+    for line in sentences_agreed(summary.get("sentence_agreement", {})):
+        console.print(f"\n{line}", highlight=False)
     console.print(f"\nThe model is in {folder / 'model'}", highlight=False, soft_wrap=True)
 
 
@@ -176,6 +178,16 @@ def agreed(other: str, found: dict[str, int]) -> str:
         f"Beside the {other} order: {found['identical']:,} of {found['claims']:,} questions have the same hops, "
         f"and {share} of {found['pairs']:,} pairs of gold passages stand the same way."
     )
+
+
+def sentences_agreed(found: dict[str, dict[str, int]]) -> list[str]:
+    """How inferred sentences compare with gold ones, a line for each part of the questions that has some."""
+    return [
+        f"Of {each['passages']:,} gold passages of {part} whose sentences are known, the sentence inferred is gold of "
+        f"{100 * each['inferred'] / each['passages']:.1f} %, the first one of {100 * each['first'] / each['passages']:.1f} %."
+        for part, each in found.items()
+        if each["passages"]
+    ]
 
 
 def _short(value: Any) -> str:

@@ -49,6 +49,7 @@ from baleen.training.reading_scores import Scored, found_sentences, inferring, o
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
+from baleen.training.sentence_agreement import sentence_agreement, total
 from baleen.training.supervision import Step, latent_hop, start, unfinished
 from baleen.training.world import Question, World
 
@@ -120,18 +121,20 @@ class ReadingRun:
     def _scores(self, folder: Path) -> Mapping[str, Any]:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
         reading = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.rounds.device)
-        counts = {}
+        processes, counts, agreement = self.run.processes, {}, {}
         for part in PARTS:
-            own = self.run.processes.own(self._examples(part))
-            records = self.run.processes.collected(self._scored_by(reading, part, own))
+            own = processes.own(self._examples(part))
+            records = processes.collected(self._scored_by(reading, part, own))
             self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
-        return {"sentences": counts}
+            if self.plan.infer:
+                known = sentence_agreement(reading, self._steps_of(part, own), self.world.passage)
+                agreement[part] = total(processes.collected([known])).to_json()
+        return {"sentences": counts, "agreement": agreement}
 
     def _scored_by(self, reading: CrossEncoder, part: str, examples: Sequence[Example]) -> list[Scored]:
         """These examples, with the best sentences of all that their hops found."""
-        qids, passage = {example.qid for example in examples}, self.world.passage
-        steps = [step for step in self._steps(part) if step.supervised.qid in qids]
+        passage, steps = self.world.passage, self._steps_of(part, examples)
         found = found_sentences(reading, steps, passage)
         gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
         return [Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in examples]
@@ -219,6 +222,10 @@ class ReadingRun:
 
     def _steps(self, part: str) -> list[Step]:
         return list(read_records(self.run.folder("rankings") / f"{part}.jsonl.gz", Step))
+
+    def _steps_of(self, part: str, examples: Sequence[Example]) -> list[Step]:
+        qids = {example.qid for example in examples}
+        return [step for step in self._steps(part) if step.supervised.qid in qids]
 
     def _examples(self, part: str) -> list[Example]:
         return [question.example for question in getattr(self.world, part)]

@@ -5,7 +5,7 @@
     runs/small/plan.json            the settings, resolved
     runs/small/STAGE/               what each stage made; see rounds.py and reading_run.py
     runs/small/model/               the model, for `Baleen.load` and --model
-    runs/small/summary.json         what every stage came to, and how the order of hops that was found compares
+    runs/small/summary.json         what every stage came to, and how orders and sentences that were inferred compare
 
 What is done is skipped, so a run that was killed goes on where it stood, and one of several stages can be done again.
 Started by torchrun, trainings share their batches between the processes, mining the corpus, and scoring the questions.
@@ -113,7 +113,13 @@ def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
     reports = {name: run.report(name) for name in run.stages}
     found = orders(line for file in _inspected(run.root) for line in read_records(file, Inspected))
     compared = {} if plan.retriever.order != "latent" else _compared(found, world)
-    return {"order": plan.retriever.order, "agreement": compared, "stages": reports}
+    inferred = (reports.get("scores") or {}).get("agreement", {})
+    return {
+        "order": plan.retriever.order,
+        "agreement": compared,
+        "sentence_agreement": inferred,
+        "stages": reports,
+    }
 
 
 def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
