@@ -22,7 +22,7 @@ from baleen.ablation.plan import AblationPlan, AblationSettings, Questions, read
 from baleen.ablation.rows import ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
 from baleen.ablation.run import Report, ablate
 from baleen.encoder import Encoder
-from baleen.errors import ConfigError, TrainingError
+from baleen.errors import ConfigError, DatasetError, TrainingError
 from baleen.evaluation.curves import words_after_hops
 from baleen.evaluation.evaluating import read_results
 from baleen.model_folder import read_model
@@ -134,6 +134,9 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
         (changed('rows = ["G"]'), "there is no row 'G'"),
         (changed("limit = 0"), "limit = 0, which should be at least 1"),
         (changed("k = [5, 0]"), "k = \\[5, 0\\], which should be numbers of at least 1"),
+        (changed("bits = 3"), "bits = 3, which should be one of 1, 2, 4, 16"),
+        (changed("cutoffs = []"), "cutoffs = \\[\\], which should be numbers of at least 1"),
+        (changed("cutoffs = [0, 5]"), "cutoffs = \\[0, 5\\], which should be numbers of at least 1"),
         (changed('reader = "own"'), "there is no setting 'reader'; did you mean 'readers'?"),
         (
             changed('evaluate = [{ collection = "toys", dataset = "own", file = "dev.jsonl" }]'),
@@ -156,6 +159,13 @@ def test_what_does_not_fit_is_told(toy: ToyWorld, change: tuple[str, str], part:
         return
     with pytest.raises(ConfigError, match=part):
         read_ablation(file)
+
+
+def test_questions_are_read_before_anything_is_trained(toy: ToyWorld, tmp_path: Path) -> None:
+    lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "absent.jsonl" }]'
+    with pytest.raises(DatasetError, match="absent.jsonl: no such file"):
+        ablate(read_ablation(write_plan(toy.folder, "absent", changed(lines))), tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
 
 
 def test_rows_without_focus_need_a_focus_to_leave_out(plan: Path) -> None:

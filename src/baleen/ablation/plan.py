@@ -21,6 +21,8 @@ from baleen.errors import ConfigError
 from baleen.evaluation.judging import CUTOFFS
 from baleen.training.plan import ABLATION, RunPlan, read_plan
 
+BITS = (1, 2, 4, 16)
+
 
 @dataclass(frozen=True)
 class Questions:
@@ -61,7 +63,12 @@ class AblationSettings:
         rows_of(self.rows)
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit = {self.limit}, which should be at least 1")
-        for name, numbers in (("k", self.k), *((f"k of {each.file}", each.k) for each in self.evaluate)):
+        if self.bits not in BITS:
+            raise ConfigError(f"bits = {self.bits}, which should be one of {', '.join(map(str, BITS))}")
+        if not self.cutoffs:
+            raise ConfigError("cutoffs = [], which should be numbers of at least 1")
+        own = [(f"k of {each.file}", each.k) for each in self.evaluate]
+        for name, numbers in (("k", self.k), ("cutoffs", self.cutoffs), *own):
             if min(numbers, default=1) < 1:
                 raise ConfigError(f"{name} = {list(numbers)}, which should be numbers of at least 1")
 

@@ -57,6 +57,7 @@ class Report:
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
     """Do what is not done of the plan's rows; the tables of all rows that are done, which stand in `folder` too."""
     ablation = Ablation(plan, folder, device)
+    ablation.read()
     ablation.train()
     ablation.evaluate()
     return ablation.report()
@@ -68,7 +69,14 @@ class Ablation:
     def __init__(self, plan: AblationPlan, folder: Path, device: str | None = None) -> None:
         self.plan, self.folder, self.device = plan, folder, device
         self._catalogues: dict[str, Catalogue] = {}
+        self._read: dict[str, list[Example]] = {}
         self._examples: dict[str, list[Example]] = {}
+
+    def read(self) -> None:
+        """Every file of questions: what cannot be read should be told before hours of training."""
+        for questions in self.plan.questions:
+            found = read_examples(questions.dataset, self.plan.train.root / questions.file)
+            self._read[questions.name] = found[: self.plan.settings.limit]
 
     # Training
 
@@ -149,8 +157,9 @@ class Ablation:
         if questions.name not in self._examples:
             if questions.collection not in self._catalogues:
                 self._catalogues[questions.collection] = catalogue(Indexed(index))
-            read = read_examples(questions.dataset, self.plan.train.root / questions.file)[: self.plan.settings.limit]
-            matched = match_gold(read, self._catalogues[questions.collection], self.plan.train.missing)
+            matched = match_gold(
+                self._read[questions.name], self._catalogues[questions.collection], self.plan.train.missing
+            )
             self._examples[questions.name] = list(matched.examples)
         return self._examples[questions.name]
 
