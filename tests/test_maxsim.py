@@ -15,7 +15,7 @@ from torch import Tensor
 
 from baleen.scoring import focus, focus_over_passages
 from baleen.training import maxsim
-from baleen.training.maxsim import Lanes, best_matches, focused_scores, has_triton, sum_of_largest
+from baleen.training.maxsim import Lanes, best_matches, can_fuse, focused_scores, has_triton, sum_of_largest
 
 CPU = torch.device("cpu")
 
@@ -97,6 +97,15 @@ def test_the_fused_kernels_give_the_same_under_the_interpreter() -> None:
     ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["same"] * len(SIZES)
+
+
+def test_they_are_not_tried_where_there_is_no_gpu() -> None:
+    assert not can_fuse(CPU)
+
+
+@pytest.mark.gpu
+def test_they_run_on_a_gpu() -> None:
+    assert can_fuse(torch.device("cuda"))
 
 
 @pytest.mark.gpu

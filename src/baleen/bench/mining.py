@@ -20,7 +20,7 @@ from torch import Tensor
 from baleen.bench.report import Columns, number, table
 from baleen.bench.synthetic import FOCUS, SyntheticCorpus
 from baleen.devices import usable_device
-from baleen.training.maxsim import Lanes, focused_scores, has_triton, sum_of_largest
+from baleen.training.maxsim import Lanes, can_fuse, focused_scores, sum_of_largest
 from baleen.types import Record
 
 TOKENS = {"cpu": 2048, "cuda": 65_536}  # of a block of passages, as mining has them
@@ -77,7 +77,7 @@ def mining_rows(size: int, queries: int, facts: int, device: str | None = None) 
 
 def _ways(device: torch.device) -> dict[str, Way]:
     ways: dict[str, Way] = {"written out": written_out, "in pieces": _in_pieces}
-    return {**ways, "fused": _fused} if device.type == "cuda" and has_triton() else ways
+    return {**ways, "fused": _fused} if can_fuse(device) else ways
 
 
 def written_out(lanes: Lanes, passages: Tensor, keep: int | None) -> Tensor:

@@ -9,6 +9,7 @@ piece by piece, so that each piece is reduced while it lies in the cache.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+log = logging.getLogger(__name__)
 
 LOWEST = -1.01  # below every cosine, rounded as they are
 HALVINGS = 14
@@ -60,6 +63,24 @@ def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
+@cache
+def can_fuse(device: torch.device) -> bool:
+    """Whether the fused kernels run on `device` and are right there: tried once, on a few numbers."""
+    if device.type != "cuda" or not has_triton():
+        return False
+    drawn = np.random.default_rng(0).standard_normal((2, 5, 7, 32)).astype(np.float16)
+    lanes, passages = Lanes.of(list(drawn[0] / 16), device, torch.float16), torch.from_numpy(drawn[1] / 16).to(device)
+    try:
+        ours, theirs = (focused_scores(lanes, passages, 3, fused=fused) for fused in (True, False))
+    except Exception as error:  # a compiler that is lacking, or whatever else Triton says
+        log.warning("the fused kernels cannot be used on %s (%s): mining will be slower", device, error)
+        return False
+    if not torch.allclose(ours, theirs, atol=1e-2):
+        log.warning("the fused kernels are wrong on %s, and are not used: mining will be slower", device)
+        return False
+    return True
+
+
 def kind(device: torch.device) -> str:
     """What limits are chosen by: "cpu", or "gpu" of any kind."""
     return "cpu" if device.type == "cpu" else "gpu"
@@ -68,11 +89,11 @@ def kind(device: torch.device) -> str:
 def focused_scores(lanes: Lanes, passages: Tensor, keep: int | None, *, fused: bool | None = None) -> Tensor:
     """The sum of the `keep` largest matches of each query with each passage: (P, M, d) -> (Q, P) float32.
 
-    None keeps all.  `fused` None takes the fused kernels where they run: on CUDA with Triton.
+    None keeps all.  `fused` None takes the fused kernels where they run: on CUDA with Triton, and a compiler for it.
     """
     if not lanes.longest:
         return torch.zeros(len(lanes), len(passages), device=passages.device)
-    if fused if fused is not None else passages.is_cuda and has_triton():
+    if can_fuse(passages.device) if fused is None else fused:
         from baleen.training import maxsim_kernel
 
         found = maxsim_kernel.best_matches(lanes.vectors, passages)

@@ -162,10 +162,8 @@ class Haystack:
 
     def _groups(self, order: Sequence[int], vectors: Sequence[QueryVectors]) -> Iterator[tuple[int, ...]]:
         """Queries of like length, as many together as the budget allows: of their scores, and of their matches."""
-        most, budget = (
-            max((len(block.rows) for block in self.blocks), default=1),
-            SCORE_BUDGET[kind(self.encoder.device)],
-        )
+        budget = SCORE_BUDGET[kind(self.encoder.device)]
+        most = max((len(block.rows) for block in self.blocks), default=1)
         start, lanes = 0, 0
         for place, number in enumerate(order):
             lanes += _lanes(vectors[number])
