@@ -248,7 +248,7 @@ def rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Ten
     """A model's tensors as they are saved; one that was rounded for speed has lost what a save should keep."""
     import torch
 
-    if any(tensor.dtype in (torch.bfloat16, torch.float16) for tensor in state.values()):
+    if any(tensor.dtype in (torch.bfloat16, torch.float16, torch.int8) for tensor in state.values()):
         raise CheckpointError("these weights were rounded for speed: load the model with trainable=True to save it")
     return {name: t.detach().cpu().to(dtype if t.is_floating_point() else t.dtype) for name, t in state.items()}
 

@@ -24,9 +24,10 @@ from baleen.batching import token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
 from baleen.crossinputs import CrossBatch, CrossConfig, CrossInput, CrossInputs
-from baleen.devices import best_dtype, inference, usable_device
+from baleen.devices import Precision, best_dtype, dtype_of, inference, usable_device
 from baleen.errors import CheckpointError, ConfigError
 from baleen.flipr import build_backbone, load_backbone, positions
+from baleen.quantized import quantize_linears
 from baleen.tokenization import SpecialTokens
 
 KIND = "cross-encoder"
@@ -125,9 +126,12 @@ class CrossEncoder:
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
         *,
+        precision: Precision | None = None,
         trainable: bool = False,
     ) -> Self:
-        """The cross-encoder in a checkpoint folder; unless `trainable`, its weights are held in `dtype`."""
+        """The cross-encoder in a checkpoint folder; `dtype`, `precision` and `trainable` are those of `Encoder.load`."""
+        device = usable_device(device)
+        dtype = dtype or dtype_of(precision, device)
         folder = resolve(name)
         checkpoint, source = read(folder, KIND), str(folder / "config.json")
         config = from_mapping(CrossConfig, checkpoint.settings, source)
@@ -139,6 +143,8 @@ class CrossEncoder:
         loaded = cls(model, inputs, checkpoint.backbone, device=device, dtype=dtype, notes=checkpoint.notes)
         if not trainable:
             model.backbone.to(loaded.dtype)
+        if not trainable and precision == "int8":
+            quantize_linears(model.backbone)
         return loaded
 
     @classmethod

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, get_args
 
 import torch
 from torch import nn
 
 from baleen.errors import ConfigError
+
+Precision = Literal["float32", "bfloat16", "int8"]
 
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
@@ -39,6 +42,20 @@ def best_dtype(device: torch.device) -> torch.dtype:
     else:
         native = device.type == "cpu" and cpu_has_bfloat16()
     return torch.bfloat16 if native else torch.float32
+
+
+def dtype_of(precision: Precision | None, device: torch.device) -> torch.dtype:
+    """What a model computes in at a precision, between the layers where that is int8; None takes the best there is.
+
+    int8 is of linear layers (`quantized.py`) and for the CPU: elsewhere it is a ConfigError, as is any other name.
+    """
+    if precision is None:
+        return best_dtype(device)
+    if precision not in get_args(Precision):
+        raise ConfigError(f"precision = {precision!r} should be one of {', '.join(get_args(Precision))}")
+    if precision == "int8" and device.type != "cpu":
+        raise ConfigError(f"precision = 'int8' is for the cpu, not for {device}; take bfloat16 there")
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 @contextmanager

@@ -25,11 +25,12 @@ import torch
 from baleen.batching import EncodedRows, in_order, token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
-from baleen.devices import best_dtype, inference, usable_device
+from baleen.devices import Precision, best_dtype, dtype_of, inference, usable_device
 from baleen.errors import ConfigError
 from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
 from baleen.model_folder import component_folder
 from baleen.projection import SAMPLE_TEXTS, principal_components
+from baleen.quantized import quantize_linears
 from baleen.tokenization import EncoderConfig, InputMaker, QueryIds, SpecialTokens
 from baleen.types import Passage, Query
 from baleen.vectors import PassageVectors, QueryVectors
@@ -44,8 +45,11 @@ _PASSAGE_SETTINGS = ("dim", "passage_length", "passage_marker", "drop_punctuatio
 class Encoder:
     """FLIPR with its tokenizer and configuration, on one device.
 
-    `dtype` is what the backbone computes in; vectors are always projected and normalised in float32.
+    `dtype` is what the backbone computes in; vectors are always projected and normalised in float32.  `precision` is
+    what `load` was asked for, None where that was left to the device.
     """
+
+    precision: Precision | None = None
 
     def __init__(
         self,
@@ -72,13 +76,17 @@ class Encoder:
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
         *,
+        precision: Precision | None = None,
         trainable: bool = False,
     ) -> Self:
         """The encoder in a checkpoint folder or in a whole model's, or by a name that `resolve` finds.
 
-        `dtype` None takes bfloat16 where the device computes in it natively, float32 elsewhere.  Unless `trainable`,
-        the backbone's weights are held in that type, which is fastest and cannot be saved again.
+        `dtype` None takes that of `precision`, which None takes bfloat16 where the device computes in it natively and
+        float32 elsewhere.  Unless `trainable`, the backbone's weights are held in that type, or its linear layers in
+        int8, which is fastest and cannot be saved again.
         """
+        device = usable_device(device)
+        dtype = dtype or dtype_of(precision, device)
         folder = component_folder(resolve(name), "retriever")
         checkpoint = read(folder, KIND)
         config = from_mapping(EncoderConfig, checkpoint.settings, str(folder / "config.json"))
@@ -92,8 +100,11 @@ class Encoder:
         encoder = cls(
             model, inputs, checkpoint.backbone, device=device, dtype=dtype, stored_dtype=stored, notes=checkpoint.notes
         )
+        encoder.precision = precision
         if not trainable:
             model.backbone.to(encoder.dtype)
+        if not trainable and precision == "int8":
+            quantize_linears(model.backbone)
         encoder._weights = (encoder._version(), checkpoint.weights_sha256)
         return encoder
 

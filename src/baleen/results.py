@@ -31,6 +31,7 @@ Run = Mapping[str, Any]
 
 def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: bool) -> Run:
     """All that the results depend on, but for the claims."""
+    precision = system.retriever.encoder.precision
     return {
         "command": command,
         "pipeline": config.pipeline,
@@ -40,6 +41,7 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "explain": explained,
         "model": _digest(_contents(system.model)),
         "index": _digest(system.retriever.index.manifest.to_json()),
+        **({} if precision is None else {"precision": precision}),
     }
 
 

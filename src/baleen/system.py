@@ -17,6 +17,7 @@ from baleen.checkpoint import resolve
 from baleen.condenser import Condenser, CondenserConfig
 from baleen.config import from_mapping, override
 from baleen.crossencoder import CrossEncoder
+from baleen.devices import Precision
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, QueryError
 from baleen.hybrid import run_hybrid
@@ -73,7 +74,8 @@ class Baleen:
     def __init__(self, model: ModelFolder, retriever: Retriever) -> None:
         self.model, self.retriever = model, retriever
         self.config = from_mapping(RunConfig, model.settings.get("run", {}), f"{model.root}: run")
-        self._cross_encoder = cache(partial(CrossEncoder.load, device=retriever.encoder.device))
+        encoder = retriever.encoder
+        self._cross_encoder = cache(partial(CrossEncoder.load, device=encoder.device, precision=encoder.precision))
 
     @classmethod
     def load(
@@ -83,14 +85,18 @@ class Baleen:
         *,
         device: str | None = None,
         threads: int | None = None,
+        precision: Precision | None = None,
     ) -> Self:
-        """A model by folder or name over an index; without either, the embedded default."""
+        """A model by folder or name over an index; without either, the embedded default.
+
+        `precision` is the arithmetic of its models: None for the device's best, int8 on a CPU only.
+        """
         from baleen.embedded import default_index, default_model
 
         if index is not None:
             Index.open(index)  # a wrong folder should be told before a model is loaded
         folder = resolve(model if model is not None else default_model())
-        encoder = Encoder.load(folder, device=device)
+        encoder = Encoder.load(folder, device=device, precision=precision)
         opened = Index.open(index or default_index(encoder), device=str(encoder.device), threads=threads)
         return cls(read_model(folder), Retriever(encoder, opened))
 

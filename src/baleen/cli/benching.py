@@ -134,3 +134,22 @@ def bench_mining(
     rows = mining_rows(size, queries, facts, device)
     found = {"machine": machine(), "mining": [row.to_json() for row in rows]}
     typer.echo(json.dumps(found) if as_json else mining_table(rows))
+
+
+@bench.command("precision")
+def bench_precision(
+    model: ModelOption = None,
+    passages: Annotated[int, typer.Option("--passages", min=2, help="How many of the demonstration's")] = 64,
+    queries: Annotated[int, typer.Option("--queries", min=1, help="How many of its claims")] = 4,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of which the fastest counts")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Seconds of the models in float32, bfloat16 and int8 on the CPU, and how far the scores move."""
+    from baleen.bench.precision import precision_rows, precision_table, sample
+    from baleen.bench.report import machine
+    from baleen.checkpoint import resolve
+    from baleen.embedded import default_model
+
+    rows = precision_rows(resolve(model or default_model()), *sample(passages, queries), rounds=rounds)
+    found = {"machine": machine(), "precision": [row.to_json() for row in rows]}
+    typer.echo(json.dumps(found) if as_json else precision_table(rows))

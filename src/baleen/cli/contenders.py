@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from baleen.devices import Precision
     from baleen.evaluation.collection import Collection
     from baleen.evaluation.contender import Contender
 
@@ -35,12 +36,15 @@ class Asked:
     first_model: str | None
     instruction: str
     exact: bool
+    precision: Precision | None = None
 
     def __post_init__(self) -> None:
         if self.baseline is not None and self.run is not None:
             raise typer.BadParameter("--baseline and --run are two things to evaluate: name one")
         if self.corpus and self.index is not None:
             raise typer.BadParameter("--corpus and --index both say which passages are searched: name one")
+        if self.precision is not None and not self.takes_hops:
+            raise typer.BadParameter("--precision is for a system that takes hops")
         if self.corpus and self.takes_hops:
             raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
         if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in ("pipeline", "stand_in")):
@@ -64,7 +68,9 @@ def _system(asked: Asked) -> Contender:
     from baleen.evaluation.contender import system_contender
     from baleen.system import Baleen
 
-    system = Baleen.load(asked.model, asked.index, device=asked.device, threads=asked.threads)
+    system = Baleen.load(
+        asked.model, asked.index, device=asked.device, threads=asked.threads, precision=asked.precision
+    )
     if asked.baseline is None:
         return system_contender(system, asked.dataset, asked.cutoffs, asked.options)
     from baleen.evaluation.baselines.colbert_hop import NAME, OPTIONS, colbert_hop

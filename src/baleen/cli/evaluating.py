@@ -15,7 +15,7 @@ import typer
 
 from baleen.cli.contenders import Asked, open_contender
 from baleen.cli.hops import DepthsOption, HopsOption, PipelineOption, StandInOption, StopEarlyOption, run_options
-from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
+from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
 
 if TYPE_CHECKING:
     from baleen.datasets import Example, GoldReport
@@ -104,6 +104,7 @@ def evaluate(
     ] = None,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
+    precision: PrecisionOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate over the questions of FILE, by the measures of DATASET."""
@@ -114,7 +115,7 @@ def evaluate(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
         options=run_options(hops, k, pipeline, stop_early, stand_in), device=device, threads=threads,
         baseline=None if baseline is None else baseline.value, first=first.value, first_model=first_model,
-        instruction=instruction, exact=exact,
+        instruction=instruction, exact=exact, precision=precision,
     )  # fmt: skip
     start = time.perf_counter()
     questions = _questions(dataset, file)[:limit]

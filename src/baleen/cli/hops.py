@@ -17,7 +17,15 @@ import typer
 from baleen.cli.chain import Chain, notices
 from baleen.cli.claims import Claim, checked, read_claims
 from baleen.cli.document import ASK, VERIFY, Task, document, explanations
-from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
+from baleen.cli.options import (
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    ModelOption,
+    PrecisionName,
+    PrecisionOption,
+    ThreadsOption,
+)
 from baleen.results import Results, describe_run, line
 
 if TYPE_CHECKING:
@@ -104,12 +112,13 @@ def verify(
     batch_size: BatchSizeOption = 32,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
+    precision: PrecisionOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
     settings = run_options(hops, k, pipeline, stop_early, stand_in)
     asked = Asked(claim, file, out, batch_size, explain, as_json)
-    _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads))
+    _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads, precision))
 
 
 def ask(
@@ -127,12 +136,13 @@ def ask(
     batch_size: BatchSizeOption = 32,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
+    precision: PrecisionOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
     settings = run_options(hops, k, pipeline, stop_early, stand_in)
     asked = Asked(question, file, out, batch_size, explain, as_json)
-    _run(ASK, asked, settings, lambda: _load(index, model, device, threads))
+    _run(ASK, asked, settings, lambda: _load(index, model, device, threads, precision))
 
 
 def run_options(
@@ -155,10 +165,12 @@ def _depths(k: str) -> int | tuple[int, ...]:
     return depths if "," in k else depths[0]
 
 
-def _load(index: Path | None, model: str | None, device: str | None, threads: int | None) -> Baleen:
+def _load(
+    index: Path | None, model: str | None, device: str | None, threads: int | None, precision: PrecisionName | None
+) -> Baleen:
     from baleen.system import Baleen
 
-    return Baleen.load(model, index, device=device, threads=threads)
+    return Baleen.load(model, index, device=device, threads=threads, precision=precision)
 
 
 def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[], Baleen]) -> None:

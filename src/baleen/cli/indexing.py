@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from baleen.cli.options import DeviceOption, JsonOption, ModelOption
+from baleen.cli.options import DeviceOption, JsonOption, ModelOption, PrecisionName, PrecisionOption
 from baleen.cli.output import print_report
 
 
@@ -45,6 +45,7 @@ def index(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the sample that centroids are fitted on")] = 0,
     device: DeviceOption = None,
+    precision: PrecisionOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build an index of FILES, or change, check or describe one."""
@@ -57,7 +58,7 @@ def index(
         raise typer.BadParameter("--add takes files, and goes with neither --overwrite nor a change of another kind")
     report: dict[str, Any] = {}
     if files:
-        report = _index_files(files, out, model, bits, add, overwrite, skip_bad, cells, seed, device)
+        report = _index_files(files, out, model, bits, add, overwrite, skip_bad, cells, seed, device, precision)
     else:
         opened = Index.open(out)
         if delete:
@@ -80,6 +81,7 @@ def _index_files(
     cells: int | None,
     seed: int,
     device: str | None,
+    precision: PrecisionName | None,
 ) -> dict[str, Any]:
     from baleen.corpus import Tally, expected, read
     from baleen.embedded import default_model
@@ -92,7 +94,7 @@ def _index_files(
     tally = Tally()
     passages = read(files, skip_bad=skip_bad, tally=tally)
     opened = Index.open(out) if add else None
-    encoder = Encoder.load(model or default_model(), device=device)
+    encoder = Encoder.load(model or default_model(), device=device, precision=precision)
     total = expected(files) if sys.stderr.isatty() else None
     start = time.perf_counter()
     if opened is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,5 +16,15 @@ ModelOption = Annotated[
 DeviceOption = Annotated[str | None, typer.Option("--device", help="cpu or cuda", show_default="the best there is")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=1, help="CPU threads of a search", show_default="all cores")
+]
+PrecisionName = Literal["float32", "bfloat16", "int8"]  # devices.Precision, which would take torch to import
+
+PrecisionOption = Annotated[
+    PrecisionName | None,
+    typer.Option(
+        "--precision",
+        help="Arithmetic of the models; int8 on a CPU only",
+        show_default="bfloat16 where the device has it, else float32",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
+from baleen.cli.options import (
+    DeviceOption,
+    IndexOption,
+    JsonOption,
+    ModelOption,
+    PrecisionName,
+    PrecisionOption,
+    ThreadsOption,
+)
 from baleen.cli.output import print_ranking
 from baleen.errors import ConfigError
 
@@ -37,12 +45,13 @@ def search(
     exact: Annotated[bool, typer.Option("--exact", help="Score every passage")] = False,
     device: DeviceOption = None,
     threads: ThreadsOption = None,
+    precision: PrecisionOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rank passages for QUERY: one hop."""
     from baleen.types import Fact, Query
 
-    retriever = open_retriever(index, model, device, threads)
+    retriever = open_retriever(index, model, device, threads, precision)
     titled = [text.partition(" | ") if " | " in text else ("", "", text) for text in fact or []]
     asked = Query(query, tuple(Fact("", 0, title, text) for title, _, text in titled))
     start = time.perf_counter()
@@ -58,7 +67,13 @@ def search(
     print_ranking(asked, ranking, retriever, time.perf_counter() - start, as_json)
 
 
-def open_retriever(index: Path | None, model: str | None, device: str | None, threads: int | None) -> Retriever:
+def open_retriever(
+    index: Path | None,
+    model: str | None,
+    device: str | None,
+    threads: int | None,
+    precision: PrecisionName | None = None,
+) -> Retriever:
     from baleen.encoder import Encoder
     from baleen.index import Index
 
@@ -67,7 +82,7 @@ def open_retriever(index: Path | None, model: str | None, device: str | None, th
     from baleen.embedded import default_index, default_model
     from baleen.retriever import Retriever
 
-    encoder = Encoder.load(model or default_model(), device=device)
+    encoder = Encoder.load(model or default_model(), device=device, precision=precision)
     folder = index or default_index(encoder)
     return Retriever(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
 
