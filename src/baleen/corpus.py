@@ -12,9 +12,12 @@ title must be there but may be empty, as BEIR's often are.  Blank lines and a by
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import os
+import re
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -39,6 +42,7 @@ _BEIR = ("corpus.jsonl", "corpus.jsonl.gz", "corpus.jsonl.zst")
 
 # The wiki dump repeats its text with links, and says where each token stands.
 _DROPPED = frozenset({"text_with_links", "charoffset", "charoffset_with_links"})
+_ANCHOR = re.compile(r'<a href="(?P<target>[^"]+)"[^>]*>(?P<text>[^<]+)</a>')
 
 
 class InputError(ValueError):
@@ -71,6 +75,7 @@ def read(
     skip_bad: bool = False,
     tally: Tally | None = None,
     chunk_words: int = textfiles.CHUNK_WORDS,
+    links: bool = False,
 ) -> Iterator[Passage]:
     """Every passage of the files and folders `paths`, in order, one at a time.
 
@@ -80,10 +85,12 @@ def read(
 
     Files are streamed: all that grows is a set with a 64-bit hash of every id, since an id may stand only once in all
     of them.  Text files alone are read whole, and cut into passages of at most `chunk_words` words.
+
+    With `links` the wiki dump's links are kept, as (text, title of the passage) pairs under `links` in the metadata.
     """
     given = [paths] if isinstance(paths, (str, Path)) else paths
     files = [file for path in given for file in _files(Path(path))]
-    found = ((file.path, line, item) for file in files for line, item in _items(file, chunk_words))
+    found = ((file.path, line, item) for file in files for line, item in _items(file, chunk_words, links))
     return _admitted(found, skip_bad, Tally() if tally is None else tally)
 
 
@@ -99,6 +106,11 @@ def write(passages: Iterable[Passage], path: Path | str) -> int:
     What `read` gives back has the same ids, titles, sentences and metadata.  Its text may differ in the space between
     sentences: text is written as the list of its sentences.  The file appears only once it is complete.
     """
+    return write_lines((_line(passage) for passage in passages), path)
+
+
+def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
+    """Write lines of JSON to a file that appears only once it is complete, and say how many there were."""
     path = Path(path)
     if not path.name.lower().endswith(_WRITABLE):
         raise CorpusError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_WRITABLE)}")
@@ -106,7 +118,7 @@ def write(passages: Iterable[Passage], path: Path | str) -> int:
         raise CorpusError(f"{path.parent}: no such folder to write {path.name} into")
     aside = path.with_name(f".{os.getpid()}.{path.name}")
     try:
-        count = bytelines.write((_line(passage) for passage in passages), aside)
+        count = bytelines.write(lines, aside)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
@@ -173,10 +185,10 @@ def _unrepeated(item: Passage | InputError, seen: set[int]) -> Passage | InputEr
     return item
 
 
-def _items(file: _File, chunk_words: int) -> Iterator[tuple[int, Passage | InputError]]:
+def _items(file: _File, chunk_words: int, links: bool) -> Iterator[tuple[int, Passage | InputError]]:
     """What stands in one file, with the line where it stands."""
     line = 0
-    items = _text_file(file, chunk_words) if file.name.lower().endswith(_TEXTS) else _record_file(file.path)
+    items = _text_file(file, chunk_words) if file.name.lower().endswith(_TEXTS) else _record_file(file.path, links)
     try:
         for line, item in items:
             yield line, item
@@ -186,15 +198,15 @@ def _items(file: _File, chunk_words: int) -> Iterator[tuple[int, Passage | Input
         yield line + 1, InputError(f"the file cannot be read on ({error}); expected a complete, undamaged file")
 
 
-def _record_file(path: Path) -> Iterator[tuple[int, Passage | InputError]]:
+def _record_file(path: Path, links: bool) -> Iterator[tuple[int, Passage | InputError]]:
     for number, line in enumerate(bytelines.read(path), 1):
         if line.strip():
-            yield number, _attempt(line)
+            yield number, _attempt(line, links)
 
 
-def _attempt(line: bytes) -> Passage | InputError:
+def _attempt(line: bytes, links: bool) -> Passage | InputError:
     try:
-        return _passage(_object(line))
+        return _passage(_object(line), links)
     except InputError as flaw:
         return flaw
 
@@ -240,12 +252,14 @@ def _object(line: bytes) -> dict[str, Any]:
     return record
 
 
-def _passage(record: dict[str, Any]) -> Passage:
+def _passage(record: dict[str, Any], links: bool = False) -> Passage:
     key = "_id" if "_id" in record and "id" not in record else "id"
     pid = _pid(_value(record, key, "a string or an integer", (str, int)))
     title = _value(record, "title", "a string", (str,))
     text = _value(record, "text", "a string or a list of sentences", (str, list))
     metadata = _metadata({name: value for name, value in record.items() if name not in {key, "title", "text"}})
+    if links and "text_with_links" in record:
+        metadata["links"] = [list(pair) for part in _flat(_listed(record["text_with_links"])) for pair in _links(part)]
     if isinstance(text, str):
         passage = Passage(pid, title, text, sentences.split(text), metadata)
     else:
@@ -278,6 +292,16 @@ def _flat(text: list[Any]) -> list[str]:
         if not isinstance(sentence, str):
             raise InputError(f"sentence {position} of 'text' is {_kind(sentence)}; expected a string")
     return flat
+
+
+def _listed(text: Any) -> list[Any]:
+    return text if isinstance(text, list) else [text]
+
+
+def _links(text: str) -> Iterator[tuple[str, str]]:
+    """What is linked in a text with HTML anchors, with the title that each leads to."""
+    for found in _ANCHOR.finditer(text):
+        yield html.unescape(found["text"]), urllib.parse.unquote(found["target"])
 
 
 def _metadata(others: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Sentences taken apart as far as rules can be sure of: who is spoken of, and what is said.
+
+    tidied("Toledo (/tə.../) is a city in Ohio.")       "Toledo is a city in Ohio."
+    clauses("played for X and moved to Y in 2010")      "played for X", "moved to Y in 2010"
+
+A predicate is what follows the subject, from its finite verb on: "played college football at the University of Toledo".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from baleen.synthesis.lexicon import (
+    ADVERBS,
+    AFTER_COMMA,
+    ALSO_NOUNS,
+    AUXILIARIES,
+    COPULAS,
+    DANGLING,
+    LOOSE_ENDS,
+    PRESENTS,
+    is_finite,
+    is_past,
+)
+
+_ROUND = re.compile(r"\s*\([^()]*\)")
+_SQUARE = re.compile(r"\s*\[[^\[\]]*\]")
+_BEFORE_STOP = re.compile(r"\s+([,.])")
+_STOPS = re.compile(r",\s*,+")
+_CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "`": "'", "–": "-", "—": "-", "‑": "-"})
+# Letters of the Latin scripts, digits, and the punctuation that a plain sentence has.
+_LATIN = re.compile("[A-Za-z0-9_ \\-.,'\"&%$£€°!?+ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĀ-ž]*")
+_CUT = re.compile(r", (?:{})\b".format("|".join(sorted(AFTER_COMMA))))
+_JOINT = re.compile(r",? (?:and|but) (?=(?:[a-z]+ )?[a-z]+)")
+MIN_WORDS, MAX_WORDS = 3, 24
+
+
+def tidied(sentence: str) -> str:
+    """Without what stands in brackets, with plain quotes and dashes, and with single spaces."""
+    text = sentence if sentence.isascii() else sentence.translate(_CURLY)
+    if "(" in text or "[" in text:
+        previous = None
+        while previous != text:
+            previous, text = text, _SQUARE.sub("", _ROUND.sub("", text))
+    text = " ".join(text.split())
+    if " ," in text or " ." in text:
+        text = _BEFORE_STOP.sub(r"\1", text)
+    return _STOPS.sub(",", text) if ",," in text or ", ," in text else text
+
+
+def is_plain(text: str) -> bool:
+    """Whether a tidied sentence is one statement in Latin letters, ended by a full stop."""
+    return text.endswith(".") and text.count('"') % 2 == 0 and _LATIN.fullmatch(text) is not None and "?" not in text
+
+
+def predicate(words: list[str]) -> int | None:
+    """Where the finite verb stands in the words after a subject, adverbs passed over; None where none does."""
+    for position, word in enumerate(words[:3]):
+        if is_finite(word):
+            return position
+        if word not in ADVERBS:
+            return None
+    return None
+
+
+def clauses(text: str) -> Iterator[str]:
+    """The statements that a predicate (without its full stop) makes of its subject, each to stand alone."""
+    for part in _parts(text):
+        cut = _CUT.search(part)
+        clause = (part[: cut.start()] if cut else part).strip(" ,")
+        broken = cut is not None and cut[0] in {", and", ", or"} and "," in clause
+        if not broken and stands_alone(clause):
+            yield clause
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A predicate at its "and"s that are followed by a finite verb."""
+    begin, first = 0, text.partition(" ")[0]
+    for joint in _JOINT.finditer(text):
+        words = text[joint.end() :].split(" ", 3)
+        verb = predicate(words)
+        if verb is not None and _resumes(words[verb], first):
+            yield text[begin : joint.start()]
+            begin = joint.end()
+            first = words[verb]
+    yield text[begin:]
+
+
+def _resumes(verb: str, first: str) -> bool:
+    """Whether `verb` after "and" has the subject to itself: after "was founded", "destroyed" has "was" in common."""
+    if verb in ALSO_NOUNS:
+        return False
+    if first in AUXILIARIES and is_past(verb) and verb.endswith(("ed", "held", "led", "sold", "built", "made", "put")):
+        return False
+    return verb in AUXILIARIES or verb in PRESENTS or is_past(verb)
+
+
+def stands_alone(clause: str) -> bool:
+    """Whether a clause says something whole: long enough, not too long, and of nothing outside it."""
+    words = clause.split()
+    if not MIN_WORDS <= len(words) <= MAX_WORDS or clause.count('"') % 2:
+        return False
+    if words[-1].lower() in LOOSE_ENDS or words[-1].endswith(("'", ",")):
+        return False
+    bare = {word.strip(",\"'") for word in words}
+    if bare & DANGLING or words[1] == "by" or (words[0] in COPULAS and _vague(words)):
+        return False
+    if any(before.endswith(",") and is_finite(after) for before, after in pairwise(words)):
+        return False  # the middle of "did this, did that, and did another"
+    return clause.count(",") <= 3 and "," not in words[0] and not _SPOKEN.search(clause)
+
+
+_SPOKEN = re.compile(
+    r"\b(?:said|stated|quoted|saying|refer|refers|referred|etc|i\.e|e\.g|respectively|e\.g\.)\b|,\"|\.\.|\. [A-Z][a-z]{3}"
+)
+
+
+def _vague(words: list[str]) -> bool:
+    """ "was also there", "is one of"."""
+    return len(words) < 4 or words[1] in {"one", "similar", "different", "not", "called", "named", "known"}

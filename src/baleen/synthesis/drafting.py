@@ -1,0 +1,255 @@
+"""Drafts about the pages of a corpus: each kind put together from clauses and descriptions."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, TREE, Draft
+from baleen.synthesis.mentions import Mention
+from baleen.synthesis.pages import Clause, Page
+from baleen.synthesis.phrases import Describer, Part, Phrase, leaks, part_of, slot, with_replaced
+
+_NO_RELATIVE = re.compile(r"[,\d]| (?:and|or|as|that|who|which) |^(?:is|was|are|were) (?:\w+ly |also )?(?:an?|the) ")
+LENGTHS = {INTERSECTION: (3,), COMPARISON: (2, 3)}  # the others take any number of hops
+MOST_ATTEMPTS = 4
+NEIGHBOURS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What `Drafter.draft` was asked for."""
+
+    page: Page
+    hops: int
+    named: bool
+    ask: bool
+
+
+class Drafter:
+    """Drafts about the pages of a corpus."""
+
+    def __init__(self, pages: Sequence[Page], describer: Describer) -> None:
+        self.pages, self.describer = pages, describer
+        self._mentioned_by: dict[int, list[tuple[int, Clause, int]]] = defaultdict(list)
+        self._born_alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for page in pages:
+            for clause in page.clauses:
+                for mention in describer.replaceable(clause, frozenset({page.number})):
+                    place = slot(clause, mention)
+                    if place is not None and _can_follow_that(clause, place):
+                        self._mentioned_by[mention.target].append((page.number, clause, place))
+            if page.begun is not None:
+                self._born_alike[page.kind, page.begun[0]].append(page.number)
+        self._makers: dict[str, Callable[[_Wanted, random.Random], Draft | None]] = {
+            CHAIN: self._chain,
+            BRIDGE: self._bridge,
+            TREE: self._tree,
+            INTERSECTION: self._intersection,
+            COMPARISON: self._comparison,
+        }
+
+    def draft(
+        self, kind: str, page: Page, hops: int, rng: random.Random, *, named: bool = True, ask: bool = False
+    ) -> Draft | None:
+        """A statement of one kind about `page` that rests on `hops` pages, or None where none is found.
+
+        With `named` the page is named where the kind leaves a choice; with `ask` the last page asks for one that it mentions.
+        """
+        found = self._makers[kind](_Wanted(page, hops, named, ask), rng)
+        if found is None or len(set(found.order)) != hops or (ask and found.asked is None):
+            return None
+        return None if any(leaks(found.text, self.pages[number].title) for number in found.hidden) else found
+
+    def candidates(self, kind: str, hops: int) -> list[int]:
+        """The pages that a draft of one kind and length can be about, as far as can be told beforehand."""
+        if hops not in LENGTHS.get(kind, (hops,)):
+            return []
+        if kind == BRIDGE:
+            return [
+                number
+                for number in sorted(self._mentioned_by)
+                if self.describer.reach[number] >= hops - 1 and self.pages[number].article not in {"", "the"}
+            ]
+        if kind == COMPARISON:
+            return sorted(number for alike in self._born_alike.values() if len(alike) > 1 for number in alike)
+        depth = {CHAIN: hops - 1, TREE: hops - 2, INTERSECTION: 1}[kind]
+        branches = 2 if kind == TREE else 1
+        return (
+            [page.number for page in self.pages if len(self._spoken(page, depth, 1)) >= branches] if depth > 0 else []
+        )
+
+    def _spoken(self, page: Page, *depths: int) -> list[Clause]:
+        """The clauses of a page that mention something to describe: some by the first depth, or else none at all."""
+        own, reach = frozenset({page.number}), self.describer.reach
+        found = [
+            [clause for clause in page.all_clauses if self.describer.replaceable(clause, own, 0, reach, depth)]
+            for depth in depths
+        ]
+        return found[-1] if found[0] else []
+
+    def _chain(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
+        page = wanted.page
+        for clause in _some(self._spoken(page, wanted.hops - 1), rng):
+            said = self.describer.said(page, clause, wanted.hops, frozenset({page.number}), rng, ask=wanted.ask)
+            draft = None if said is None else self._about(page, CHAIN, said, wanted.named, rng)
+            if draft is not None:
+                return draft
+        return None
+
+    def _tree(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
+        """Two clauses of the page, a description in each, joined by "and"."""
+        if wanted.hops < 3 or wanted.ask:
+            return None
+        page, depths = wanted.page, [wanted.hops - 1, 2]
+        spoken = _some(self._spoken(page, wanted.hops - 2, 1), rng)
+        rng.shuffle(depths)
+        for first in spoken:
+            one = self.describer.said(page, first, depths[0], frozenset({page.number}), rng)
+            if one is None:
+                continue
+            for second in spoken:
+                if second.sid == first.sid or _same_opening(first, second):
+                    continue
+                used = frozenset({page.number, *one.hidden})
+                two = self.describer.said(page, second, depths[1], used, rng)
+                if two is not None:
+                    return self._about(page, TREE, _joined(one, two), wanted.named, rng)
+        return None
+
+    def _about(self, page: Page, kind: str, said: Phrase, named: bool, rng: random.Random) -> Draft | None:
+        """What is said, with the page as its subject: by name, or by something else that its own text says of it."""
+        order = (page.number, *said.hidden)
+        if named:
+            return Draft(kind, (Part(page.subject),), said.parts, said.facts, order, (page.number,), said.asked)
+        subject = self._subject(page, said, rng)
+        if subject is None:
+            return None
+        return Draft(kind, subject.parts, said.parts, _union(subject.facts, said.facts), order, (), said.asked)
+
+    def _subject(self, page: Page, said: Phrase, rng: random.Random) -> Phrase | None:
+        """The page described by a sentence of its own that is not yet used, its definition neither."""
+        taken = {sid for number, sid in said.facts if number == page.number}
+        clauses = [clause for clause in page.clauses if clause.sid not in taken and len(clause.text.split()) <= 10]
+        if 0 in taken or not clauses or page.article in {"", "the"}:
+            return None
+        clause = rng.choice(clauses)
+        parts = (Part(f"{page.article} {page.noun} {page.which} ", page.number, 0, opening=True), part_of(page, clause))
+        return Phrase(parts, ((page.number, 0), (page.number, clause.sid)))
+
+    def _bridge(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
+        """The page as what another speaks of, and then something that its own text says."""
+        page = wanted.page
+        subject = self._role(page, frozenset({page.number}), rng)
+        if subject is None:
+            return None
+        start = subject.hidden[-1]
+        for clause in _some(page.clauses, rng):
+            used = frozenset({page.number, start})
+            said = self.describer.said(page, clause, wanted.hops - 1, used, rng, ask=wanted.ask)
+            if said is not None:
+                order = (start, page.number, *said.hidden)
+                facts = _union(subject.facts, said.facts)
+                return Draft(BRIDGE, subject.parts, said.parts, facts, order, (start,), said.asked)
+        return None
+
+    def _role(self, page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None:
+        """ "the football club that Ada Example played for": the page by what another says of it, which is hidden last."""
+        others = [found for found in self._mentioned_by[page.number] if found[0] not in used]
+        if not others or page.article in {"", "the"}:
+            return None
+        number, clause, place = rng.choice(others)
+        other = self.pages[number]
+        parts = (
+            Part(f"the {page.noun} that ", page.number, 0, opening=True),
+            Part(f"{other.subject} "),
+            part_of(other, clause, 0, place - 1),
+        )
+        return Phrase(parts, ((number, clause.sid), (page.number, 0)), (page.number, number))
+
+    def _intersection(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
+        if wanted.hops != 3 or wanted.ask:
+            return None
+        page = wanted.page
+        for clause in _some(self._spoken(page, 1), rng):
+            for mention in self.describer.replaceable(clause, frozenset({page.number})):
+                draft = self._shared(page, clause, mention, rng)
+                if draft is not None:
+                    return draft
+        return None
+
+    def _shared(self, page: Page, clause: Clause, mention: Mention, rng: random.Random) -> Draft | None:
+        role = self._role(self.pages[mention.target], frozenset({page.number}), rng)
+        said = None if role is None else with_replaced(page, clause, 0, mention, role)
+        if said is None or _length(said) > 30:
+            return None
+        common, other = said.hidden
+        order = (page.number, common, other)
+        return Draft(INTERSECTION, (Part(page.subject),), said.parts, said.facts, order, (page.number, other))
+
+    def _comparison(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
+        """Two of a kind: which was first; the other one by name, or, for more hops, by its role."""
+        page = wanted.page
+        if page.begun is None or wanted.ask:
+            return None
+        other = self._neighbour(page, self._born_alike[page.kind, page.begun[0]], rng)
+        second = self._compared(other, wanted.hops, page, rng)
+        if other.begun is None or other.number == page.number or second is None:
+            return None
+        (_, year, sid), (_, later, other_sid) = page.begun, other.begun
+        facts = _union(((page.number, sid),), (*second.facts, (other.number, other_sid)))
+        order = (page.number, *reversed(second.hidden or (other.number,)))
+        said, wrong = (f"was {page.begun[0]} {how} " for how in _when(year, later))
+        predicate = (Part(said, page.number, sid), *second.parts)
+        return Draft(COMPARISON, (Part(page.subject),), predicate, facts, order, order[:2], None, wrong)
+
+    def _neighbour(self, page: Page, alike: Sequence[int], rng: random.Random) -> Page:
+        """Of some that are alike, the one that has most links in common with a page."""
+        some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS)]
+        return max(some, key=lambda other: len(other.links & page.links))
+
+    def _compared(self, other: Page, hops: int, page: Page, rng: random.Random) -> Phrase | None:
+        if hops == 2:
+            return Phrase((Part(other.subject),), ())
+        return self._role(other, frozenset({page.number, other.number}), rng) if hops == 3 else None
+
+
+def _some(clauses: Sequence[Clause], rng: random.Random) -> list[Clause]:
+    """A few clauses in random order."""
+    return rng.sample(clauses, min(len(clauses), MOST_ATTEMPTS))
+
+
+def _when(one: int, other: int) -> tuple[str, str]:
+    """How one year lies to another, in words, and how it does not."""
+    if one == other:
+        return "in the same year as", "ten years before"
+    return ("before", "after") if one < other else ("after", "before")
+
+
+def _joined(one: Phrase, two: Phrase) -> Phrase:
+    return Phrase((*one.parts, Part(", and "), *two.parts), _union(one.facts, two.facts), one.hidden + two.hidden)
+
+
+def _union(one: Sequence[tuple[int, int]], two: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys([*one, *two]))
+
+
+def _length(phrase: Phrase) -> int:
+    return len(phrase.text.split())
+
+
+def _same_opening(one: Clause, other: Clause) -> bool:
+    """Whether two clauses begin alike, so that "and" between them would grate."""
+    return one.text.split()[:2] == other.text.split()[:2]
+
+
+def _can_follow_that(clause: Clause, place: int) -> bool:
+    """Whether what a clause says up to `place` can follow "that": short, and no list."""
+    said = clause.text[:place]
+    words = said.split()
+    if not 2 <= len(words) <= 8 or words[-1] in {"and", "or", "of", "including"}:
+        return False
+    return not _NO_RELATIVE.search(said)

@@ -1,0 +1,51 @@
+"""Statements put together from pages, all of them true: chains, bridges, trees, intersections and comparisons.
+
+    chain           "A was directed by [a filmmaker who grew up in [a city in ...]]"    a mention of A's is described, and so on
+    bridge          "[The club that A played for] was founded in 1990."                 what A mentions is then spoken of
+    tree            "A was born in [...], and studied at [...]."                        two mentions are described
+    intersection    "A was born in [the city that B was born in]."                      what A and B both mention
+    comparison      "A was born before B."  "Like B, A is an English sculptor."         what is said of both
+
+A draft may still be turned into a false statement (`falsehoods`) or into a question (`questions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from baleen.synthesis.phrases import Part
+
+CHAIN, BRIDGE, TREE, INTERSECTION, COMPARISON = "chain", "bridge", "tree", "intersection", "comparison"
+KINDS = (CHAIN, BRIDGE, TREE, INTERSECTION, COMPARISON)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A statement: a subject, a predicate, and the pages in the order in which they would be found.
+
+    `named` are the pages that the text names, where a search starts; `asked` is the page that it asks for.
+    """
+
+    kind: str
+    subject: tuple[Part, ...]
+    predicate: tuple[Part, ...]
+    facts: tuple[tuple[int, int], ...]
+    order: tuple[int, ...]
+    named: tuple[int, ...] = ()
+    asked: int | None = None
+    opposite: str = ""  # of a comparison: the predicate's text that would make it false
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (*self.subject, Part(" "), *self.predicate)
+
+    @property
+    def text(self) -> str:
+        text = "".join(part.text for part in self.parts)
+        return text[:1].upper() + text[1:] + "."
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The pages that must be found without their names, the one that is asked for among them."""
+        hidden = tuple(number for number in self.order if number not in self.named)
+        return hidden if self.asked is None else (*hidden, self.asked)

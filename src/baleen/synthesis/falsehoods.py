@@ -1,0 +1,193 @@
+"""Statements that the corpus does not bear out, made from true ones by one change.
+
+    number      another year, count or rank                 refuted: the gold sentence gives the right one
+    entity      another of the same kind and neighbourhood  refuted: the gold sentence names the right one
+    relation    a word turned into its opposite             refuted
+    borrowed    what is said of another of the same kind    not enough information: nothing says it of this one
+
+A change that the corpus might bear out is not made: the page must not mention the other entity nor be mentioned by it, nor
+give the other number anywhere.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from baleen.datasets.example import NOT_ENOUGH, REFUTED
+from baleen.synthesis.drafts import COMPARISON, Draft
+from baleen.synthesis.lexicon import OPPOSITES
+from baleen.synthesis.mentions import name_of
+from baleen.synthesis.pages import Clause, Page
+from baleen.synthesis.phrases import GLUE, Part
+
+NUMBER, ENTITY, RELATION, BORROWED, ORDER = "number", "entity", "relation", "borrowed", "order"
+_YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
+_COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
+_RANK = re.compile(r"\b(\d{1,3})(th|st|nd|rd)\b")
+_WORD = re.compile(r"[A-Za-z']+")
+_OWN = re.compile(r"\b(?:his|her|its|their|himself|herself|itself)\b")
+SAMPLE = 40  # of a kind, among which the nearest neighbour is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Falsehood:
+    """A draft that is not true any more, its label, and what was done to it."""
+
+    draft: Draft
+    label: str
+    how: str
+
+
+class Falsifier:
+    """Turns true drafts over a corpus's pages into false ones."""
+
+    def __init__(self, pages: Sequence[Page], texts: Callable[[int], str]) -> None:
+        self.pages, self._texts = pages, texts
+        self._kinds: dict[tuple[str, bool], list[int]] = defaultdict(list)
+        for page in pages:
+            if page.kind:
+                self._kinds[page.kind, page.person].append(page.number)
+
+    def refute(self, draft: Draft, rng: random.Random) -> Falsehood | None:
+        """One of the ways to contradict a draft, tried in random order."""
+        if draft.kind == COMPARISON:
+            first = replace(draft.predicate[0], text=draft.opposite)
+            return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
+        ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
+        rng.shuffle(ways)
+        places = [place for place in enumerate(draft.parts) if place[1].page != GLUE and not place[1].opening]
+        rng.shuffle(places)
+        for how, change in ways:
+            for position, part in places:
+                changed = change(part, rng)
+                if changed is not None:
+                    return Falsehood(_with(draft, position, changed), REFUTED, how)
+        return None
+
+    def unsettle(self, draft: Draft, rng: random.Random) -> Falsehood | None:
+        """A draft with a clause that is borrowed from another page of the same kind, which nothing says of this one."""
+        places = [place for place in enumerate(draft.parts) if place[1].whole]
+        rng.shuffle(places)
+        for position, part in places:
+            borrowed = self._borrowed(self.pages[part.page], rng)
+            if borrowed is None:
+                continue
+            changed = _with(draft, position, Part(borrowed.text, part.page, 0))
+            used = {(other.page, other.sid) for other in changed.parts if other.page != GLUE}
+            facts = tuple(fact for fact in draft.facts if fact != (part.page, part.sid) or fact in used or fact[1] == 0)
+            facts = facts if any(page == part.page for page, _ in facts) else (*facts, (part.page, 0))
+            return Falsehood(replace(changed, facts=facts), NOT_ENOUGH, BORROWED)
+        return None
+
+    def _number(self, part: Part, rng: random.Random) -> str | None:
+        for pattern, other in ((_YEAR, _other_year), (_COUNT, _other_count), (_RANK, _other_rank)):
+            found = pattern.search(part.text)
+            if found is None or _inside(found.span(), part):
+                continue
+            new = other(found[0], rng)
+            if new != found[0] and new not in self._texts(part.page):
+                return part.text[: found.start()] + new + part.text[found.end() :]
+        return None
+
+    def _entity(self, part: Part, rng: random.Random) -> str | None:
+        mentions = [mention for mention in part.mentions if not part.text[: mention.start].endswith("the ")]
+        rng.shuffle(mentions)
+        for mention in mentions:
+            other = self._sibling(self.pages[mention.target], self.pages[part.page], rng)
+            if other is not None:
+                return part.text[: mention.start] + name_of(other.title).text + part.text[mention.end :]
+        return None
+
+    def _sibling(self, target: Page, page: Page, rng: random.Random) -> Page | None:
+        """Of the target's kind, near it, and a stranger to the page that speaks of the target."""
+        kin = self._kinds.get((target.kind, target.person), [])
+        best: tuple[int, Page] | None = None
+        for number in rng.sample(kin, min(SAMPLE, len(kin))):
+            other = self.pages[number]
+            if number in {target.number, page.number} or other.subject != name_of(other.title).text:
+                continue
+            if (
+                number in page.links
+                or page.number in other.links
+                or number in target.links
+                or target.number in other.links
+            ):
+                continue
+            if _overlap(other.title, target.title) or other.title in self._texts(page.number):
+                continue
+            near = len(other.links & target.links) + len(other.links & page.links)
+            if best is None or near > best[0]:
+                best = (near, other)
+        return None if best is None else best[1]
+
+    def _relation(self, part: Part, rng: random.Random) -> str | None:
+        found = [
+            match for match in _WORD.finditer(part.text) if match[0] in OPPOSITES and not _inside(match.span(), part)
+        ]
+        if not found:
+            return None
+        match = rng.choice(found)
+        if part.text[match.end() : match.end() + 2].strip()[:1].isupper():
+            return None  # "North Carolina", "first Gulf War"
+        return part.text[: match.start()] + OPPOSITES[match[0]] + part.text[match.end() :]
+
+    def _borrowed(self, page: Page, rng: random.Random) -> Clause | None:
+        """A clause of a page of the same kind that tells something, and of which this page says nothing."""
+        kin = self._kinds.get((page.kind, page.person), [])
+        for number in rng.sample(kin, min(SAMPLE, len(kin))):
+            other = self.pages[number]
+            clauses = [clause for clause in other.clauses if self._foreign(clause, page)]
+            if clauses and number != page.number and page.number not in other.links:
+                return rng.choice(clauses)
+        return None
+
+    def _foreign(self, clause: Clause, page: Page) -> bool:
+        words = clause.text.split()
+        if not 4 <= len(words) <= 14 or _OWN.search(clause.text) or _overlap(clause.text, page.title):
+            return False
+        if any(mention.target in page.links or mention.target == page.number for mention in clause.mentions):
+            return False
+        telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
+        own = self._texts(page.number)
+        return bool(telling) and not any(word.strip(",") in own for word in telling)
+
+
+def _with(draft: Draft, position: int, changed: str | Part) -> Draft:
+    """A draft with one of its parts changed; parts are counted through subject, blank and predicate."""
+    parts = list(draft.parts)
+    parts[position] = (
+        changed if isinstance(changed, Part) else replace(parts[position], text=changed, mentions=(), whole=False)
+    )
+    cut = len(draft.subject)
+    return replace(draft, subject=tuple(parts[:cut]), predicate=tuple(parts[cut + 1 :]))
+
+
+def _inside(span: tuple[int, int], part: Part) -> bool:
+    """Whether a place is in the name of something."""
+    return any(mention.start < span[1] and span[0] < mention.end for mention in part.mentions)
+
+
+def _other_year(year: str, rng: random.Random) -> str:
+    return str(min(2021, int(year) + rng.choice([-12, -9, -7, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 7, 9, 12])))
+
+
+def _other_count(count: str, rng: random.Random) -> str:
+    value = int(count.replace(",", ""))
+    other = value + rng.choice([-1, 1, 2, 3]) if value < 10 else round(value * rng.choice([0.5, 0.7, 1.3, 1.6, 2.1]))
+    return f"{other:,}" if "," in count else str(other)
+
+
+def _other_rank(rank: str, rng: random.Random) -> str:
+    value = max(1, int(re.sub(r"\D", "", rank)) + rng.choice([-3, -2, -1, 1, 2, 3]))
+    ending = "th" if value % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value}{ending}"
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two texts share a capitalised word: "Toledo, Ohio" and "University of Toledo"."""
+    words = {word for word in _WORD.findall(one) if word[0].isupper() and len(word) > 2}
+    return bool(words & set(_WORD.findall(other)))

@@ -1,0 +1,118 @@
+"""A corpus read for synthesis: its pages, and how they speak of each other.
+
+graph = read_graph(corpus.read(paths))
+graph.pages, graph.report()
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from baleen.progress import track
+from baleen.synthesis.clauses import tidied
+from baleen.synthesis.mentions import Finder, Mention, explicit, find_form, merged, name_of, short_forms
+from baleen.synthesis.pages import Page, define, with_clauses
+from baleen.synthesis.phrases import slot
+from baleen.types import Passage
+
+_SMALL_WORD = re.compile(r"\b[a-z]{3,}\b")
+COMMON = 5  # times that a word is written small in a corpus before it counts as one
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Pages by number, and the text of each as it was read."""
+
+    pages: Sequence[Page]
+    texts: Sequence[str]
+
+    @cached_property
+    def mentioned(self) -> Counter[int]:
+        """How many pages mention each."""
+        return Counter(target for page in self.pages for target in page.links)
+
+    def report(self, longest: int = 4) -> dict[str, Any]:
+        """What there is to make claims of; chains are counted over the mentions that a description can take the place of."""
+        replaceable = [
+            sorted(
+                {mention.target for clause in page.all_clauses for mention in clause.mentions if slot(clause, mention)}
+            )
+            for page in self.pages
+        ]
+        return {
+            "passages": len(self.pages),
+            "defined": sum(1 for page in self.pages if page.kind),
+            "clauses": sum(len(page.all_clauses) for page in self.pages),
+            "links": sum(len(page.links) for page in self.pages),
+            "chains": {str(length): count for length, count in _chains(replaceable, longest).items()},
+        }
+
+
+def _chains(links: Sequence[Sequence[int]], longest: int) -> dict[int, int]:
+    """How many ways lead along links through so many pages, for every length from 2 on."""
+    ways = [1] * len(links)
+    counts = {}
+    for length in range(2, longest + 1):
+        ways = [sum(ways[target] for target in own) for own in links]
+        counts[length] = sum(ways)
+    return counts
+
+
+def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
+    """Take apart every passage of a corpus and find what they mention."""
+    read = [
+        (passage, tuple(map(tidied, passage.sentences))) for passage in track(passages, "reading", total, "passages")
+    ]
+    defined = [
+        define(number, passage.pid, passage.title, passage.sentences, tidy)
+        for number, (passage, tidy) in enumerate(track(read, "defining", unit="passages"))
+    ]
+    finder = Finder([page.title for page in defined], _common_words(tidy for _, tidy in read))
+    numbers = {page.title: page.number for page in defined}
+    pages = [
+        with_clauses(page, passage.sentences, tidy, _mentions(page, passage, tidy, finder, numbers, defined))
+        for page, (passage, tidy) in zip(defined, track(read, "linking", unit="passages"), strict=True)
+    ]
+    return Graph(pages, [f"{passage.title} {passage.text}" for passage, _ in read])
+
+
+def _common_words(texts: Iterable[Sequence[str]]) -> set[str]:
+    counts: Counter[str] = Counter()
+    for sentences in texts:
+        for sentence in sentences:
+            counts.update(_SMALL_WORD.findall(sentence))
+    return {word for word, count in counts.items() if count >= COMMON}
+
+
+def _mentions(
+    page: Page,
+    passage: Passage,
+    tidy: Sequence[str],
+    finder: Finder,
+    numbers: Mapping[str, int],
+    pages: Sequence[Page],
+) -> list[list[Mention]]:
+    """By sentence: links that the corpus gives, names, and the short forms of what an earlier sentence named."""
+    links = passage.metadata.get("links")
+    found: list[list[Mention]] = []
+    forms: dict[str, int] = {}
+    for sentence, raw in zip(tidy, passage.sentences, strict=True):
+        given = explicit(links, numbers, sentence) if links else []
+        named = finder.find(sentence, page.number)
+        again = [
+            mention
+            for form, target in forms.items()
+            if form in sentence
+            for mention in find_form(form, sentence, target)
+        ]
+        found.append([mention for mention in merged([*given, *named, *again]) if mention.target != page.number])
+        for mention in found[-1]:
+            target = pages[mention.target]
+            for form in short_forms(name_of(target.title).text, raw, target.person):
+                forms.setdefault(form, mention.target)
+    return found

@@ -1,0 +1,160 @@
+"""The closed classes of English words that the rules of synthesis go by.
+
+They are deliberately narrow.  A corpus has far more sentences than claims are wanted, so a sentence that the lists do not
+understand is left alone: what is lost costs nothing, what is misread costs a bad claim.
+"""
+
+from __future__ import annotations
+
+from baleen.synthesis.past_verbs import REGULAR_PASTS
+from baleen.synthesis.words import word_set
+
+COPULAS = word_set("is was are were")
+AUXILIARIES = COPULAS | word_set("has had have can will may must could would")
+
+# May stand between a subject and its verb.
+ADVERBS = word_set(
+    """also then later currently formerly previously originally first now soon eventually subsequently often usually once
+    never still briefly recently primarily mainly initially officially successfully twice frequently generally typically
+    regularly mostly finally ultimately commonly largely famously notably historically traditionally publicly formally"""
+)
+
+# Past forms that no rule gives.
+IRREGULAR_PASTS = word_set(
+    """won became made began took went wrote held led ran came left lost sold rose grew fought found gave stood sang rode
+    built met broke saw sat got hit flew fell chose ruled brought drew threw sought sank swam shot drove kept sent caught
+    bought wore fled put undertook spoke struck swept taught told underwent withdrew oversaw bore beat"""
+)
+
+PRESENTS = word_set(
+    """lies stars plays serves features includes holds consists contains covers runs borders operates lives forms remains
+    provides follows offers tells represents works comprises hosts competes takes appears flows belongs uses houses stands
+    connects encompasses sits continues owns resides extends ranks begins focuses occupies measures rises carries depicts
+    occurs produces falls supports crosses makes marks writes stretches portrays specializes spans passes teaches acts refers
+    travels maintains performs participates describes grows publishes shows allows deals incorporates receives goes
+    originates lacks involves presents employs combines drains joins revolves explores functions differs meets manages
+    coaches derives straddles overlooks aims retains specialises links centers possesses speaks constitutes finds adjoins
+    conducts sings attracts bears chronicles trains exists leads traces feeds commemorates promotes oversees creates connects
+    organizes reaches requires examines brings helps returns heads ranges handles enables wears exhibits contributes reflects
+    protects fills separates enjoys calls sells attends sets manufactures celebrates utilizes introduces traverses defines
+    administers displays explains surrounds drives studies controls divides designs builds identifies celebrates discusses
+    implements computes accepts converts replaces adds removes checks reads loads stores parses generates applies gives"""
+)
+
+# Nouns as often as verbs: they open a clause after its subject, but not after "and".
+ALSO_NOUNS = word_set(
+    """stars plays works ranks marks shows links centers trains feeds heads handles sets calls studies controls designs
+    features houses covers aims acts forms drives records returns measures functions deals reads loads stores checks"""
+)
+
+PREPOSITIONS = word_set(
+    """in at by for from with of on to against under near into through during between within alongside over across after
+    before around outside inside beside behind towards toward via upon along among beneath above below"""
+)
+
+# What may stand before a mention that is to be replaced by a phrase with an article of its own.
+BEFORE_MENTION = PREPOSITIONS | word_set("and or than featuring starring including joining")
+
+# A phrase that defines something goes on after its noun with one of these.
+AFTER_NOUN = PREPOSITIONS - {"of"} | word_set(
+    """who whose whom which that where when based located situated directed written produced released starring known
+    published created developed built founded established formed hosted featuring originally currently composed designed
+    recorded consisting native found used named called born set held played performed owned operated
+    made considered since as including being having headquartered running staged serving operating living working only often about also so both than such"""
+)
+
+# Nouns that say nothing without what follows "of".
+EMPTY_NOUNS = word_set(
+    """one member part type kind form name piece set group series list edition instance example version collection class
+    lot number variety range unit result sort branch section subset line pair place title position breed"""
+)
+
+# What is left standing when a clause speaks of something outside it.
+DANGLING = word_set(
+    """he she it they him them this these those former latter latter's another other
+    others same following above below here there respectively however therefore thus such i we you my our your us me
+    said who's do does did"""
+)
+
+# No claim may end in one of these.
+LOOSE_ENDS = PREPOSITIONS | word_set(
+    "a an the and or but as than that which who whose is was are were be been being has had have also his her its their"
+)
+
+# After a comma, each begins something that a clause can do without.
+AFTER_COMMA = word_set(
+    """which who whom whose where when while although though because as but with making becoming including such after before
+    having being since despite and also or if so playing winning leading due"""
+)
+
+# What a relation turns into to make a claim false; each goes both ways.
+OPPOSITES: dict[str, str] = {}
+for _pair in (
+    "won lost",
+    "before after",
+    "north south",
+    "northern southern",
+    "east west",
+    "eastern western",
+    "northeast southwest",
+    "northwest southeast",
+    "northeastern southwestern",
+    "northwestern southeastern",
+    "first last",
+    "largest smallest",
+    "oldest youngest",
+    "highest lowest",
+    "longest shortest",
+    "older younger",
+    "larger smaller",
+    "founded dissolved",
+    "opened closed",
+    "male female",
+    "men's women's",
+    "mother father",
+    "brother sister",
+    "son daughter",
+    "husband wife",
+    "joined left",
+    "summer winter",
+    "Summer Winter",
+    "supported opposed",
+    "upper lower",
+    "public private",
+    "maternal paternal",
+    "rural urban",
+    "majority minority",
+    "increased decreased",
+    "inland coastal",
+):
+    _one, _two = _pair.split()
+    OPPOSITES[_one], OPPOSITES[_two] = _two, _one
+
+
+def is_past(word: str) -> bool:
+    """Whether a word can be a past form."""
+    return word in IRREGULAR_PASTS or word in REGULAR_PASTS
+
+
+def is_finite(word: str) -> bool:
+    """Whether a word opens a predicate."""
+    return word in AUXILIARIES or word in PRESENTS or is_past(word)
+
+
+# Pages that are about a word rather than a thing.
+WORDLY_KINDS = word_set(
+    "surname name list term word phrase disambiguation index category abbreviation acronym letter year"
+)
+
+# Ends of phrases that a definition was cut in: adjectives that stand for "the most populous city".
+NOT_NOUNS = word_set(
+    """populous northern southern eastern western central main principal primary former first second third fourth fifth last
+    only national international public private major minor new old modern general special common important popular former
+    professional general-purpose american british english french german local regional federal official capital"""
+)
+
+# What a page may be that a sentence is located by, and that nobody plays "for".
+PLACES = word_set(
+    """city town village municipality capital commune borough suburb district county province state country island region
+    territory community locality hamlet parish metropolis seaport port place area neighborhood neighbourhood prefecture"""
+)

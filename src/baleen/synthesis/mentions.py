@@ -1,0 +1,169 @@
+"""Where sentences mention other passages: titles found in text, all of them in one pass.
+
+    finder = Finder(titles, common=words that are also written small)
+    finder.find("He studied at the University of Toledo.", own=number)      Mention(18, 38, target)
+
+A name is a title, or what stands before the title's bracket.  A name that several titles share belongs to none of them; one
+whose title has a bracket ("Mercury (planet)") counts only beside a word of that bracket; and a single word that the corpus
+also writes in small letters is taken for that word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from baleen.errors import MissingExtraError
+from baleen.synthesis.words import word_set
+
+_NOT_WORD = re.compile(r"[\W_]")
+_BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
+_BRACKET = re.compile(r"^(?P<name>.+?) \((?P<bracket>[^()]+)\)$")
+_CALENDAR = word_set(
+    """January February March April May June July August September October November December Monday Tuesday Wednesday
+    Thursday Friday Saturday Sunday American English French German Italian Spanish British Irish Chinese Japanese Roman
+    Christian European African Asian Indian Russian Latin Greek Jewish Catholic Canadian Australian"""
+)
+_SMALL = word_set("of the and in for at by on a an to de la le von van der")
+_ACRONYM = re.compile(r"(?:the )?([A-Z][A-Z0-9&.]{1,7})\)")
+SHORTEST = 3
+
+
+class Mention(NamedTuple):
+    """Passage number `target`, spoken of in `text[start:end]`."""
+
+    start: int
+    end: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a title is called in running text, and the words of which one must stand by it."""
+
+    text: str
+    beside: frozenset[str] = field(default=frozenset())
+
+
+def name_of(title: str) -> Name:
+    """ "Casino Royale (2006 film)" is called "Casino Royale", and "film" or "2006" must stand near."""
+    title = unicodedata.normalize("NFC", title).strip()
+    found = _BRACKET.match(title)
+    if found is None:
+        return Name(title)
+    return Name(found["name"], frozenset(_NOT_WORD.sub(" ", found["bracket"].lower()).split()) - _SMALL - {"born"})
+
+
+class Finder:
+    """The names of a corpus, and where they stand in a text."""
+
+    def __init__(self, titles: Sequence[str], common: Collection[str] = ()) -> None:
+        self._names: list[Name] = []
+        self._targets: list[int] = []
+        for name, target in _unambiguous(titles):
+            if _tells(name.text, common):
+                self._names.append(name)
+                self._targets.append(target)
+        self._automaton = _automaton([_searched(name.text) for name in self._names]) if self._names else None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def find(self, text: str, own: int | None = None) -> list[Mention]:
+        """Mentions in their order, none inside another, without those of passage `own`."""
+        if self._automaton is None:
+            return []
+        mentions = []
+        for index, start, end in self._automaton.find_matches_as_indexes(_searched(text)):
+            name, target = self._names[index], self._targets[index]
+            if target == own or (name.beside and not _beside(name, text)):
+                continue
+            mentions.append(Mention(start, end - 2, target))
+        return mentions
+
+
+def _searched(text: str) -> str:
+    """The text with a blank for all that is neither letter nor digit, and blanks around it: names end where words do."""
+    return f" {text.translate(_BLANKS) if text.isascii() else _NOT_WORD.sub(' ', text)} "
+
+
+def _unambiguous(titles: Sequence[str]) -> Iterable[tuple[Name, int]]:
+    bearers: dict[str, list[tuple[Name, int]]] = defaultdict(list)
+    for number, title in enumerate(titles):
+        name = name_of(title)
+        bearers[_searched(name.text)].append((name, number))
+    return (found[0] for found in bearers.values() if len(found) == 1)
+
+
+def _tells(name: str, common: Collection[str]) -> bool:
+    """Whether a name can be told from common words wherever it stands."""
+    words = name.split()
+    if len(name) < SHORTEST or not any(word[0].isupper() for word in words) or name.startswith("List of "):
+        return False
+    if len(words) == 1 and (words[0].lower() in common or words[0] in _CALENDAR or not words[0][0].isupper()):
+        return False
+    return not all(word.isdigit() or word in _CALENDAR or word.lower() in _SMALL for word in words)
+
+
+def _beside(name: Name, text: str) -> bool:
+    words = set(_NOT_WORD.sub(" ", text.lower()).split())
+    return bool(name.beside & words)
+
+
+def _automaton(patterns: list[str]) -> Any:
+    try:
+        from ahocorasick_rs import AhoCorasick, MatchKind
+    except ImportError:
+        raise MissingExtraError.of("ahocorasick_rs", "synthesis", "finding mentions") from None
+    return AhoCorasick(patterns, matchkind=MatchKind.LeftmostLongest)
+
+
+def short_forms(name: str, sentence: str, person: bool) -> list[str]:
+    """How a text may go on to call what it has named in full: a surname, or the acronym that it puts in brackets."""
+    forms = []
+    words = name.split()
+    if person and len(words) > 1 and len(words[-1]) > SHORTEST and words[-1][0].isupper():
+        forms.append(words[-1])
+    _, named, rest = sentence.partition(f"{name} (")
+    acronym = _ACRONYM.match(rest) if named else None
+    return [*forms, acronym[1]] if acronym else forms
+
+
+def find_form(form: str, text: str, target: int) -> list[Mention]:
+    """A short form where it stands by itself: no capitalised word before it or after it."""
+    found, start = [], text.find(form)
+    while start >= 0:
+        end = start + len(form)
+        before, after = text[:start].rsplit(" ", 2)[-2:], text[end : end + 2]
+        apart = (not start or text[start - 1] in ' "') and not after[:1].isalnum() and after[:1] not in {"'", "-"}
+        named = (start and before[0][:1].isupper()) or (after[:1] == " " and after[1:].isupper())
+        if apart and not named:
+            found.append(Mention(start, end, target))
+        start = text.find(form, end)
+    return found
+
+
+def merged(mentions: Iterable[Mention]) -> list[Mention]:
+    """In order, and of those that overlap the first, then the longest."""
+    kept: list[Mention] = []
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(mention)
+    return kept
+
+
+def explicit(links: Any, numbers: Mapping[str, int], text: str) -> list[Mention]:
+    """The links that a corpus itself gives: a list of titles, or of [text, title] pairs, in a passage's metadata."""
+    found = []
+    for link in links if isinstance(links, (list, tuple)) else []:
+        anchor, title = link if isinstance(link, (list, tuple)) and len(link) == 2 else (link, link)
+        if not isinstance(anchor, str) or not isinstance(title, str) or title not in numbers or not anchor:
+            continue
+        start = text.find(anchor)
+        if start >= 0:
+            found.append(Mention(start, start + len(anchor), numbers[title]))
+    return found

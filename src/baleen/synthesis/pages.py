@@ -1,0 +1,234 @@
+"""A passage as synthesis reads it: what it is about, of what kind that is, and what is said of it.
+
+    Ada Lovelace            "an" "English mathematician", a person, born 1815
+      clause 0              "was an English mathematician and writer"
+      clause 2              "worked with [Charles Babbage]"
+
+Only sentences whose subject is the passage's own are taken apart: its name, a person's surname, a pronoun that can mean
+nothing else, or "The film" for a film.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from baleen.synthesis.clauses import clauses, is_plain, predicate
+from baleen.synthesis.lexicon import AFTER_NOUN, EMPTY_NOUNS, NOT_NOUNS, WORDLY_KINDS
+from baleen.synthesis.mentions import Mention, Name, name_of
+from baleen.synthesis.words import word_set
+
+_DEFINED = re.compile(r"^(?P<subject>.{1,100}?) (?P<copula>is|was|are|were) (?P<predicate>(?:an?|the) .+)\.$")
+_BORN = re.compile(r"\([^()]*?\b(?:born|b\.)[^()]*?\b(1[0-9]{3}|20[0-2][0-9])\b")
+_LIFE = re.compile(r"\((?:[^()]*?[ ;])?(1[0-9]{3}|20[0-2][0-9])\s*[-–—]\s*[^()]*?\b(?:1[0-9]{3}|20[0-2][0-9])\)")
+_BEGUN = re.compile(
+    r"\b(founded|established|formed|opened|incorporated|launched)\b(?: \w+){0,6}? in (1[0-9]{3}|20[0-2][0-9])\b"
+)
+_THINGS = word_set(
+    """film album song single novel series band book game company episode team season school university club group
+    organization magazine newspaper station show opera play musical village town city river building ship"""
+)
+_SUFFIXES = word_set("Jr. Sr. II III IV Jr Sr")
+_KIND_IN_BRACKET = re.compile(
+    r"(?:[12][0-9]{3} )?(?:[A-Z]?[a-z-]+ )?(?:film|band|album|song|novel|series|game|footballer|singer|actor|actress|"
+    r"politician|musician|wrestler|cricketer|writer|author|director|composer|company|magazine|newspaper|artist|painter|"
+    r"rapper|cyclist|swimmer|sprinter|boxer|golfer|village|town|river|comics|opera|play|musical|book|city|province)"
+)
+_HE = re.compile(r"^(?:He|She|His|Her)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What sentence `sid` says of the page: a predicate from its verb on, and the pages that it mentions."""
+
+    sid: int
+    text: str
+    mentions: tuple[Mention, ...] = ()
+
+    @property
+    def verb(self) -> str:
+        return self.text.partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """See above.  `kind` is the noun of the definition: "mathematician"; `noun` the phrase around it, without article."""
+
+    number: int
+    pid: str
+    title: str
+    subject: str  # how a sentence may begin with it: "the Belvidere Assembly Plant"
+    article: str = ""
+    noun: str = ""
+    kind: str = ""
+    person: bool = False
+    definition: Clause | None = None
+    clauses: tuple[Clause, ...] = ()
+    links: frozenset[int] = frozenset()
+    begun: tuple[str, int, int] | None = None  # "born" or "founded", the year, and the sid that says so
+
+    @property
+    def which(self) -> str:
+        return "who" if self.person else "that"
+
+    @property
+    def all_clauses(self) -> tuple[Clause, ...]:
+        return self.clauses if self.definition is None else (self.definition, *self.clauses)
+
+
+def define(number: int, pid: str, title: str, sentences: Sequence[str], tidy: Sequence[str]) -> Page:
+    """What a passage's first sentence says it is about; `tidy` are its sentences tidied."""
+    name = name_of(title)
+    found = _DEFINED.match(tidy[0]) if tidy and is_plain(tidy[0]) else None
+    noun_phrase = noun_of(found["predicate"]) if found and _about(found["subject"], name.text) else None
+    if found is None or noun_phrase is None:
+        return Page(number, pid, title, name.text)
+    article, noun, kind = noun_phrase
+    subject, person = _subject(name, title, found["subject"]), _is_person(sentences, noun)
+    return Page(number, pid, title, subject, article, noun, kind, person)
+
+
+def with_clauses(
+    page: Page, sentences: Sequence[str], tidy: Sequence[str], mentions: Sequence[Sequence[Mention]]
+) -> Page:
+    """The page with what its sentences say of it; `mentions[sid]` is what was found in `tidy[sid]`."""
+    links = frozenset(mention.target for found in mentions for mention in found)
+    if not page.kind:
+        return replace(page, links=links)
+    found = _DEFINED.match(tidy[0])
+    assert found is not None
+    first = _clauses(0, tidy[0], found.start("copula"), mentions[0])
+    defines = bool(first) and first[0].text.startswith(found["copula"])
+    said = [*first[1:], *_said(page, tidy, mentions)] if defines else _said(page, tidy, mentions)
+    return replace(
+        page,
+        definition=first[0] if defines else None,
+        clauses=tuple(said),
+        links=links,
+        begun=_begun(sentences[0], said, page.person),
+    )
+
+
+def _about(subject: str, name: str) -> bool:
+    """Whether a definition's subject is what the title names: they share the first or the last word of the name."""
+    words, named = subject.replace(",", "").replace('"', "").lower().split(), name.replace(",", "").lower().split()
+    return bool(named) and (named[-1] in words or named[0] in words[:2])
+
+
+def noun_of(text: str) -> tuple[str, str, str] | None:
+    """The article, the noun phrase and its noun of what a definition's predicate begins with.
+
+    "an American actress and film producer who ..."     "an", "American actress and film producer", "producer"
+    "the 44th edition of the Berlin Marathon"           "the", "44th edition of the Berlin Marathon", "edition"
+    """
+    article, _, rest = text.partition(" ")
+    words = rest.split()
+    stop = _stop(words)
+    if "of" in words[:stop]:
+        head = words.index("of") - 1
+        kind = words[max(head, 0)]
+        stop = head + 1 if kind not in EMPTY_NOUNS else stop
+    else:
+        kind = words[stop - 1].rstrip(",.") if stop else ""
+    phrase = " ".join(words[:stop]).rstrip(",.")
+    return (article, phrase, kind) if _is_noun_phrase(phrase, kind) else None
+
+
+def _stop(words: Sequence[str]) -> int:
+    """Where the noun phrase that begins `words` ends."""
+    for position, word in enumerate(words):
+        if word in AFTER_NOUN:
+            return position
+        if word.endswith((",", ".")) and not word[:-1].isupper():
+            return position + 1
+    return len(words)
+
+
+def _is_noun_phrase(phrase: str, kind: str) -> bool:
+    if (
+        not 1 <= len(phrase.split()) <= 8
+        or kind in WORDLY_KINDS | NOT_NOUNS
+        or not kind.isascii()
+        or not kind.isalpha()
+    ):
+        return False
+    if not kind.islower() or kind.endswith(("ly", "est", "ing", "ed")):
+        return False
+    return " the " not in phrase and not phrase.endswith(" and") and "," not in phrase
+
+
+def _is_person(sentences: Sequence[str], noun: str) -> bool:
+    if _THINGS & set(noun.replace("-", " ").split()):
+        return False
+    return bool(_BORN.search(sentences[0]) or any(_HE.match(sentence) for sentence in sentences[1:]))
+
+
+def _subject(name: Name, title: str, defined: str) -> str:
+    """The name as a sentence may begin with it; what the title's bracket says goes before it, where that is a noun."""
+    if name.beside:
+        bracket = title[len(name.text) + 2 : -1]
+        return f"the {bracket} {name.text}" if _KIND_IN_BRACKET.fullmatch(bracket) else title
+    return f"the {name.text}" if defined.startswith("The ") and not name.text.startswith("The ") else name.text
+
+
+def _said(page: Page, tidy: Sequence[str], mentions: Sequence[Sequence[Mention]]) -> list[Clause]:
+    """The clauses of every sentence after the first that speaks of the page; a pronoun needs such a sentence before it."""
+    name, found = name_of(page.title).text, []
+    openings = [f"{name} "] if name.startswith("The ") else [f"The {name} ", f"{name} "]
+    openings += [f"{_surname(name)} "] if page.person and _surname(name) else [f"The {page.kind} "]
+    pronouns = ["He ", "She "] if page.person else ["It "]
+    follows = True
+    for sid, sentence in enumerate(tidy[1:], 1):
+        opening = next((each for each in openings + (pronouns if follows else []) if sentence.startswith(each)), None)
+        follows = opening is not None
+        if opening is not None and is_plain(sentence):
+            found += _clauses(sid, sentence, len(opening) - 1, mentions[sid])
+    return found
+
+
+def _surname(name: str) -> str:
+    words = [word for word in name.split() if word not in _SUFFIXES]
+    return words[-1] if len(words) > 1 and len(words[-1]) > 2 else ""
+
+
+def _clauses(sid: int, sentence: str, begin: int, mentions: Sequence[Mention]) -> list[Clause]:
+    """The clauses of a sentence whose subject ends at `begin`, with their mentions."""
+    said = sentence[begin:].strip()
+    begin = len(sentence) - len(said)
+    verb = predicate(said.split(" ", 4))
+    if verb is None:
+        return []
+    adverbs = said.split(" ")[:verb]
+    begin += sum(len(adverb) + 1 for adverb in adverbs)
+    found, after = [], begin
+    for text in clauses(sentence[begin:].rstrip(".").rstrip()):
+        start = sentence.find(text, after)
+        if start < 0:
+            continue
+        words = text.split(" ", 4)
+        verb = predicate(words)
+        if verb is None:
+            continue
+        skipped = sum(len(word) + 1 for word in words[:verb])
+        start, text = start + skipped, text[skipped:]
+        after = start
+        inside = tuple(
+            Mention(mention.start - start, mention.end - start, mention.target)
+            for mention in mentions
+            if start < mention.start and mention.end <= start + len(text)
+        )
+        found.append(Clause(sid, text, inside))
+    return found
+
+
+def _begun(first: str, said: Sequence[Clause], person: bool) -> tuple[str, int, int] | None:
+    """When a person was born or a thing was founded, and the sentence that says so."""
+    if person:
+        born = _BORN.search(first) or _LIFE.search(first)
+        return ("born", int(born[1]), 0) if born else None
+    for clause in said:
+        found = _BEGUN.search(clause.text)
+        if found and clause.verb in {"was", "were"} and clause.text.split()[1] == found[1]:
+            return found[1], int(found[2]), clause.sid
+    return None

@@ -1,0 +1,264 @@
+"""Pieces of text that know where they come from, and how one page's text takes another page's place.
+
+    "was directed by [Denis Villeneuve]"    ->    "was directed by a Canadian filmmaker who was born in Quebec"
+
+A `Part` is text out of one sentence (or glue of ours); a `Phrase` is parts in order, the facts that they rest on, and the
+pages that they speak of without naming them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from baleen.synthesis.lexicon import BEFORE_MENTION, COPULAS, PLACES, PREPOSITIONS, is_finite
+from baleen.synthesis.mentions import Mention, name_of
+from baleen.synthesis.pages import Clause, Page
+from baleen.synthesis.words import word_set
+
+GLUE = -1
+_WORD = re.compile(r"[^\W_]+")
+_AFTER_MENTION = PREPOSITIONS | word_set("and or who which as where when while until since but that")
+_NEXT = re.compile(r"^ ([a-z]+)\b")
+_ROLE = re.compile(r"[A-Z]?[a-z]+(?:-[a-z]+)?")
+_OF_NAME = word_set(
+    """city town village island state province county municipality region district borough suburb parish department kingdom
+    republic hamlet commune prefecture capital community"""
+)
+_WHERE = word_set("in at from near of to around into outside within through on under inside")
+LONGEST_DESCRIPTION = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of text from sentence `sid` of page number `page`, with the mentions in it; GLUE is nobody's."""
+
+    text: str
+    page: int = GLUE
+    sid: int = 0
+    mentions: tuple[Mention, ...] = ()
+    whole: bool = False  # a whole clause about its page, which might have been said of another of the page's kind
+    opening: bool = False  # what says of which kind a page is: to be left as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    parts: tuple[Part, ...]
+    facts: tuple[tuple[int, int], ...]  # (page number, sid)
+    hidden: tuple[int, ...] = ()  # pages that are described, not named
+    asked: int | None = None  # the page that it asks for
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+
+def slot(clause: Clause, mention: Mention) -> int | None:
+    """Where a noun phrase may take the place of a mention and end the clause; None where none may.
+
+    What leads up to the name goes with it: its quotes, its "the", "American director", "the city of".
+    """
+    text, (start, end, _) = clause.text, mention
+    if text[start - 1 : start] == '"' and text[end : end + 1] == '"':
+        start, end = start - 1, end + 1
+    if not _ends(text[end:]) or not text[start - 1 : start].isspace():
+        return None
+    before = text[:start].split()
+    stop = _lead(before)
+    if stop is None or "between" in before:
+        return None
+    return len(" ".join(before[:stop])) + 1
+
+
+def _ends(after: str) -> bool:
+    """Whether a clause may end here: a comma, a preposition or a conjunction follows, or nothing."""
+    following = _NEXT.match(after)
+    return not after or after[0] == "," or (following is not None and following[1] in _AFTER_MENTION)
+
+
+def _lead(before: Sequence[str]) -> int | None:
+    """How many of the words before a mention stay when it goes: up to a preposition, or up to the verb alone."""
+    stop = len(before)
+    while stop and len(before) - stop <= 4:
+        word = before[stop - 1]
+        if word == "of" and stop >= 2 and before[stop - 2] in _OF_NAME:
+            stop -= 2
+        elif word == "of" and stop >= 2 and before[stop - 2][:1].isupper():
+            return None  # "the Bight of", "Duke of"
+        elif word in BEFORE_MENTION:
+            return stop
+        elif stop == 1 and is_finite(word) and word not in COPULAS:
+            return 1
+        elif word == "the" or (before[stop : stop + 1] != ["the"] and _is_role(word)):
+            stop -= 1
+        else:
+            return None
+    return None
+
+
+def _is_role(word: str) -> bool:
+    """ "American" and "director" before a name."""
+    return _ROLE.fullmatch(word) is not None and not is_finite(word)
+
+
+def part_of(page: Page, clause: Clause, start: int = 0, end: int | None = None) -> Part:
+    """The text of a clause from `start` to `end`, with the mentions that lie in it."""
+    end = len(clause.text) if end is None else end
+    inside = tuple(
+        Mention(mention.start - start, mention.end - start, mention.target)
+        for mention in clause.mentions
+        if start <= mention.start and mention.end <= end
+    )
+    return Part(clause.text[start:end], page.number, clause.sid, inside, whole=start == 0 and end == len(clause.text))
+
+
+def with_replaced(page: Page, clause: Clause, start: int, mention: Mention, phrase: Phrase) -> Phrase | None:
+    """A clause from `start` on, up to a mention, with a phrase in its place."""
+    place = slot(clause, mention)
+    if place is None or place < start:
+        return None
+    facts = _distinct([(page.number, clause.sid), *phrase.facts])
+    return replace(phrase, parts=(part_of(page, clause, start, place), *phrase.parts), facts=facts)
+
+
+def leaks(text: str, title: str) -> bool:
+    """Whether a text gives a title away: a capitalised word or a number of the name stands in it."""
+    telling = {
+        word for word in _WORD.findall(name_of(title).text) if (word[0].isupper() or word.isdigit()) and len(word) > 2
+    }
+    return bool(telling & set(_WORD.findall(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to describe a page: what comes first, and a clause from `start` on."""
+
+    opening: tuple[Part, ...]
+    clause: Clause
+    start: int = 0
+
+
+class Describer:
+    """Descriptions of pages that do not name them, of any depth.
+
+    `reach[number]` is how many pages a description of that page can rest on, itself the first, up to `deepest`.
+    """
+
+    def __init__(self, pages: Sequence[Page], usable: Callable[[int], bool], deepest: int = 4) -> None:
+        self.pages = pages
+        self._forms = [_forms(page) for page in pages]
+        self._open = {
+            id(clause): tuple(
+                mention for mention in clause.mentions if usable(mention.target) and self._fits(clause, mention)
+            )
+            for page in pages
+            for clause in page.all_clauses
+        }
+        self.reach = self._reached(deepest)
+
+    def _reached(self, deepest: int) -> list[int]:
+        reach = [int(bool(forms)) for forms in self._forms]
+        for depth in range(2, deepest + 1):
+            deeper = [
+                number
+                for number, forms in enumerate(self._forms)
+                if any(self.replaceable(form.clause, frozenset(), form.start, reach, depth - 1) for form in forms)
+            ]
+            for number in deeper:
+                reach[number] = depth
+        return reach
+
+    def describe(
+        self, page: Page, hops: int, used: frozenset[int], rng: random.Random, ask: bool = False
+    ) -> Phrase | None:
+        """A noun phrase for `page` that rests on `hops` pages, itself the first, none of them in `used`.
+
+        To `ask`, the last of them ends in a question for a page that it mentions: "a film directed by which filmmaker".
+        """
+        forms = self._forms[page.number]
+        for form in rng.sample(forms, len(forms)):
+            phrase = self.said(page, form.clause, hops, used | {page.number}, rng, ask=ask, start=form.start)
+            if phrase is None:
+                continue
+            found = replace(
+                phrase,
+                parts=(*form.opening, *phrase.parts),
+                facts=_distinct([(page.number, 0), *phrase.facts]),
+                hidden=(page.number, *phrase.hidden),
+            )
+            if not leaks(found.text, page.title):
+                return found
+        return None
+
+    def said(
+        self,
+        page: Page,
+        clause: Clause,
+        hops: int,
+        used: frozenset[int],
+        rng: random.Random,
+        *,
+        ask: bool = False,
+        start: int = 0,
+    ) -> Phrase | None:
+        """A clause of `page` from `start` on, which rests on `hops` pages: as it stands, or a mention in it described."""
+        if hops == 1 and not ask:
+            return Phrase((part_of(page, clause, start),), ((page.number, clause.sid),))
+        mentions = self.replaceable(clause, used, start, self.reach, hops - 1)
+        for mention in rng.sample(mentions, len(mentions)):
+            target = self.pages[mention.target]
+            inner = _asked(target) if hops == 1 else self.describe(target, hops - 1, used, rng, ask)
+            if inner is not None:
+                return with_replaced(page, clause, start, mention, inner)
+        return None
+
+    def replaceable(
+        self, clause: Clause, used: frozenset[int], start: int = 0, reach: Sequence[int] = (), depth: int = 0
+    ) -> list[Mention]:
+        """The mentions of a clause from `start` on that a description may take the place of, one of `depth` pages."""
+        return [
+            mention
+            for mention in self._open[id(clause)]
+            if mention.target not in used and mention.start > start and (not depth or reach[mention.target] >= depth)
+        ]
+
+    def _fits(self, clause: Clause, mention: Mention) -> bool:
+        place = slot(clause, mention)
+        if place is None:
+            return False
+        before = clause.text[:place].rsplit(None, 1)[-1]
+        return before in _WHERE or self.pages[mention.target].kind not in PLACES
+
+
+def _forms(page: Page) -> list[Form]:
+    """The ways to describe a page: what its definition says, or its kind and what another clause says."""
+    forms = []
+    if page.definition is not None and _specific(page.definition):
+        forms.append(Form((), page.definition, page.definition.text.index(" ") + 1))
+    if page.article in {"", "the"}:
+        return forms  # "the largest city that ..." would be another
+    opening = Part(f"{page.article} {page.noun} {page.which} ", page.number, 0, opening=True)
+    room = LONGEST_DESCRIPTION - len(page.noun.split()) - 2
+    return forms + [Form((opening,), clause) for clause in page.clauses if len(clause.text.split()) <= room]
+
+
+def _asked(page: Page) -> Phrase | None:
+    """A question for a page by its kind."""
+    return Phrase((Part(f"which {page.noun}"),), (), (), page.number) if page.article != "the" else None
+
+
+def _distinct(facts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys(facts))
+
+
+def _specific(definition: Clause) -> bool:
+    """Whether a definition tells more than a kind: "a city in Ohio" does, "an American actor" does not."""
+    words = definition.text.split()[2:]
+    telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
+    return (
+        4 <= len(words) <= LONGEST_DESCRIPTION - 2
+        and (len(telling) >= 2 or len(words) >= 7)
+        and definition.text.count(",") <= 1
+    )

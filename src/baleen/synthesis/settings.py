@@ -1,0 +1,66 @@
+"""What a synthesis is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from baleen.datasets.example import NOT_ENOUGH, REFUTED, SUPPORTED
+from baleen.errors import ConfigError
+from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, KINDS, TREE
+
+
+def _hops() -> Mapping[int, float]:
+    return {2: 0.4, 3: 0.35, 4: 0.25}
+
+
+def _kinds() -> Mapping[str, float]:
+    return {CHAIN: 0.35, BRIDGE: 0.25, TREE: 0.2, INTERSECTION: 0.12, COMPARISON: 0.08}
+
+
+def _labels() -> Mapping[str, float]:
+    return {SUPPORTED: 0.5, REFUTED: 0.35, NOT_ENOUGH: 0.15}
+
+
+@dataclass(frozen=True)
+class SynthesisConfig:
+    """Shares are aims: what a corpus cannot give is made up for by the rest, and the report says so.
+
+    `questions` is the share of questions among all; `unnamed` the share of chains and trees that name none of their pages;
+    `solved` the share to keep of those that a single search over words solves, with every gold passage among its first
+    `solved_depth`.  A page that more than `max_mentions` others mention is not described: "a country in Europe" says little.
+    A page may start at most `per_page` claims.
+    """
+
+    limit: int = 1000
+    seed: int = 0
+    hops: Mapping[int, float] = field(default_factory=_hops)
+    kinds: Mapping[str, float] = field(default_factory=_kinds)
+    labels: Mapping[str, float] = field(default_factory=_labels)
+    questions: float = 0.3
+    unnamed: float = 0.3
+    solved: float = 0.5
+    solved_depth: int = 20
+    max_mentions: int = 400
+    per_page: int = 12
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ConfigError(f"a limit of {self.limit} claims; expected at least 1")
+        for name in ("questions", "unnamed", "solved"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}; expected a share between 0 and 1")
+        if any(hops < 2 for hops in self.hops) or not self.hops:
+            raise ConfigError(f"hops {sorted(self.hops)}; expected one or more numbers from 2 on")
+        unknown = set(self.kinds) - set(KINDS)
+        if unknown:
+            raise ConfigError(f"kinds {sorted(unknown)} are not known; expected some of {', '.join(KINDS)}")
+
+    def balanced(self) -> SynthesisConfig:
+        """The same with equal shares of hops, kinds and labels."""
+        return replace(
+            self,
+            hops=dict.fromkeys(self.hops, 1.0),
+            kinds=dict.fromkeys(self.kinds, 1.0),
+            labels=dict.fromkeys(self.labels, 1.0),
+        )

@@ -1,0 +1,246 @@
+"""Claims and questions out of a graph, drawn until there are as many as were asked for.
+
+    graph = read_graph(corpus.read(["docs/"]))
+    for claim in synthesize(graph, SynthesisConfig(limit=1000)):
+        claim.to_json()
+
+The same graph and settings give the same claims in the same order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from baleen.datasets.example import REFUTED, SUPPORTED
+from baleen.progress import progress
+from baleen.synthesis import questions
+from baleen.synthesis.avoiding import Avoided
+from baleen.synthesis.drafting import Drafter
+from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, Draft
+from baleen.synthesis.falsehoods import Falsifier
+from baleen.synthesis.graph import Graph
+from baleen.synthesis.phrases import GLUE, Describer
+from baleen.synthesis.quality import fingerprint, names_any, reads_well
+from baleen.synthesis.settings import SynthesisConfig
+from baleen.synthesis.solving import SingleHop
+from baleen.types import Record
+
+BATCH = 4096  # claims that are asked of a single search together
+MISSES = 3  # times that a page may come to nothing for a kind and a number of hops before it is left alone
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Record):
+    """One claim or question with what it rests on: a line of the file that `baleen train` reads.
+
+    `gold` and `order` are the same passages, the second in the order of hops; `pieces` says where each run of the text is
+    from, as {"text", "id", "sid"}; `made` says how a claim that is not supported came to be so; `rank` is where a single
+    search over words found the hardest gold passage.
+    """
+
+    id: str
+    text: str
+    gold: tuple[str, ...]
+    facts: tuple[tuple[str, int], ...]
+    hops: int
+    kind: str
+    order: tuple[str, ...]
+    pieces: tuple[dict[str, Any], ...]
+    label: str | None = None
+    answer: str | None = None
+    made: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A draft as it came out: its text, and its label or its answer."""
+
+    text: str
+    kind: str
+    draft: Draft
+    label: str | None = None
+    answer: str | None = None
+    made: str | None = None
+
+
+class Synthesizer:
+    """Draws drafts, turns them, and keeps what is good."""
+
+    def __init__(self, graph: Graph, config: SynthesisConfig, avoided: Avoided | None = None) -> None:
+        self.graph, self.config, self.avoided = graph, config, avoided or Avoided()
+        mentioned = graph.mentioned
+        describer = Describer(
+            graph.pages,
+            lambda number: bool(graph.pages[number].kind) and mentioned[number] <= config.max_mentions,
+            max(config.hops),
+        )
+        self.drafter = Drafter(graph.pages, describer)
+        self.falsifier = Falsifier(graph.pages, lambda number: graph.texts[number])
+        self._rng = random.Random(config.seed)
+        self._decks = {
+            (kind, hops): _Deck(self.drafter.candidates(kind, hops), self._rng)
+            for kind in config.kinds
+            for hops in config.hops
+        }
+        self._starts: Counter[int] = Counter()
+        self._seen: set[str] = set()
+        self.dropped: Counter[str] = Counter()
+
+    def claims(self) -> Iterator[Claim]:
+        """As many as the settings ask for, or as the corpus gives."""
+        search, made = SingleHop(self.graph.texts), 0
+        with progress("synthesizing", self.config.limit, "claims") as bar:
+            for batch in self._batches():
+                ranks = search.hardest_ranks([each.text for each in batch], [each.draft.order for each in batch])
+                for each, rank in zip(batch, ranks.tolist(), strict=True):
+                    if made == self.config.limit:
+                        return
+                    if rank <= self.config.solved_depth and self._rng.random() >= self.config.solved:
+                        self.dropped["solved by one search"] += 1
+                        continue
+                    yield self._claim(made, each, rank)
+                    made += 1
+                    bar.advance()
+
+    def _batches(self) -> Iterator[list[_Made]]:
+        batch: list[_Made] = []
+        kinds, hops = self.config.kinds, self.config.hops
+        cells = {(kind, number): kinds[kind] * hops[number] for kind in kinds for number in hops}
+        while cells:
+            cell = _drawn(cells, self._rng)
+            made = self._made(*cell)
+            if made is None:
+                del cells[cell]
+                continue
+            batch.append(made)
+            if len(batch) == min(BATCH, 2 * self.config.limit):
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _made(self, kind: str, hops: int) -> _Made | None:
+        """Something of one kind and length; None where no more is to be had."""
+        deck = self._decks[kind, hops]
+        while (number := deck.draw()) is not None:
+            made = self._draw(kind, hops, number)
+            if made is not None:
+                self._starts[number] += 1
+                return made
+            deck.missed(number)
+            if self._starts[number] >= self.config.per_page:
+                deck.drop(number)
+        return None
+
+    def _draw(self, kind: str, hops: int, number: int) -> _Made | None:
+        """A draft about one page, turned and looked over."""
+        rng, config = self._rng, self.config
+        if self._starts[number] >= config.per_page:
+            return None
+        question = rng.random() < config.questions
+        ask = question and kind in {CHAIN, BRIDGE} and rng.random() < 0.7
+        named = rng.random() >= config.unnamed
+        draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
+        made = None if draft is None else self._question(draft) if question else self._statement(draft)
+        return made if made is not None and self._good(made) else None
+
+    def _statement(self, draft: Draft) -> _Made | None:
+        label = _drawn(self.config.labels, self._rng)
+        if label == SUPPORTED:
+            return _Made(draft.text, draft.kind, draft, SUPPORTED)
+        turn = self.falsifier.refute if label == REFUTED else self.falsifier.unsettle
+        false = turn(draft, self._rng)
+        return None if false is None else _Made(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
+
+    def _question(self, draft: Draft) -> _Made | None:
+        asked = questions.in_place(draft, self.graph.pages)
+        if asked is None and self._rng.random() < 0.6:
+            asked = questions.year(draft, self.graph.pages) or questions.first(draft, self.graph.pages)
+        if asked is not None:
+            return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer)
+        false = self.falsifier.refute(draft, self._rng) if self._rng.random() < 0.5 else None
+        asked = questions.yes_or_no(draft if false is None else false.draft, holds=false is None)
+        return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer, made=false.how if false else None)
+
+    def _good(self, made: _Made) -> bool:
+        """Look over what was made, and count what is wrong with it."""
+        titles = [self.graph.pages[number].title for number in made.draft.hidden]
+        if not reads_well(made.text):
+            return self._drop("does not read well")
+        if names_any(made.text, titles) or (made.kind != COMPARISON and _gives_away(made)):
+            return self._drop("names what is to be found")
+        if self.avoided.is_like(made.text, made.draft.order):
+            return self._drop("like a question to avoid")
+        mark = fingerprint(made.text)
+        if mark in self._seen:
+            return self._drop("made before")
+        self._seen.add(mark)
+        return True
+
+    def _drop(self, why: str) -> bool:
+        self.dropped[why] += 1
+        return False
+
+    def _claim(self, number: int, made: _Made, rank: int) -> Claim:
+        pids = [page.pid for page in (self.graph.pages[each] for each in made.draft.order)]
+        pieces = tuple(
+            {"text": part.text.strip(), "id": self.graph.pages[part.page].pid, "sid": part.sid}
+            for part in made.draft.parts
+            if part.page != GLUE
+        )
+        facts = sorted((made.draft.order.index(page), sid) for page, sid in made.draft.facts)
+        return Claim(
+            id=f"{self.config.seed}-{number:06d}",
+            text=made.text,
+            gold=tuple(sorted(pids)),
+            facts=tuple((pids[place], sid) for place, sid in facts),
+            hops=len(pids),
+            kind=made.kind,
+            order=tuple(pids),
+            pieces=pieces,
+            label=made.label,
+            answer=made.answer,
+            made=made.made,
+            rank=rank,
+        )
+
+
+class _Deck:
+    """Pages in random order, shuffled again when all were drawn; one that misses too often is not drawn again."""
+
+    def __init__(self, numbers: Sequence[int], rng: random.Random) -> None:
+        self._numbers, self._rng = list(numbers), rng
+        self._left: list[int] = []
+        self._misses: Counter[int] = Counter()
+
+    def draw(self) -> int | None:
+        if not self._left:
+            self._numbers = [number for number in self._numbers if self._misses[number] < MISSES]
+            self._left = self._rng.sample(self._numbers, len(self._numbers))
+        return self._left.pop() if self._left else None
+
+    def missed(self, number: int) -> None:
+        self._misses[number] += 1
+
+    def drop(self, number: int) -> None:
+        self._misses[number] = MISSES
+
+
+def _drawn(shares: Any, rng: random.Random) -> Any:
+    return rng.choices(list(shares), list(shares.values()))[0]
+
+
+def _gives_away(made: _Made) -> bool:
+    """Whether a question's answer stands in it; "yes" and years do not count."""
+    answer = made.answer
+    return answer is not None and answer not in {questions.YES, questions.NO} and names_any(made.text, [answer])
+
+
+def synthesize(graph: Graph, config: SynthesisConfig, avoided: Avoided | None = None) -> Iterator[Claim]:
+    """The claims of a graph by some settings."""
+    return Synthesizer(graph, config, avoided).claims()
