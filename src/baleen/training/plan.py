@@ -6,7 +6,7 @@
     [[collections]]                     a corpus, and questions over it
     name = "wiki"
     corpus = ["wiki.jsonl.gz"]
-    train = [{ dataset = "hover", file = "hover_train.json" }]
+    train = [{ dataset = "hover", file = "hover_train.json" }]      Source: weight, limit and order beside
     dev = [{ dataset = "hover", file = "hover_dev.json" }]
 
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
