@@ -29,7 +29,7 @@ _ROUND = re.compile(r"\s*\([^()]*\)")
 _SQUARE = re.compile(r"\s*\[[^\[\]]*\]")
 _BEFORE_STOP = re.compile(r"\s+([,.])")
 _STOPS = re.compile(r",\s*,+")
-_CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "`": "'", "–": "-", "—": "-", "‑": "-"})
+_CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "‑": "-"})
 # Letters of the Latin scripts, digits, and the punctuation that a plain sentence has.
 _LATIN = re.compile("[A-Za-z0-9_ \\-.,'\"&%$£€°!?+ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĀ-ž]*")
 _CUT = re.compile(r", (?:{})\b".format("|".join(sorted(AFTER_COMMA))))
@@ -38,12 +38,14 @@ MIN_WORDS, MAX_WORDS = 3, 24
 
 
 def tidied(sentence: str) -> str:
-    """Without what stands in brackets, with plain quotes and dashes, and with single spaces."""
+    """Without brackets and Markdown's emphasis, with plain quotes and dashes, and with single spaces."""
     text = sentence if sentence.isascii() else sentence.translate(_CURLY)
     if "(" in text or "[" in text:
         previous = None
         while previous != text:
             previous, text = text, _SQUARE.sub("", _ROUND.sub("", text))
+    if "`" in text or "**" in text:
+        text = text.replace("**", "").replace("`", "")
     text = " ".join(text.split())
     if " ," in text or " ." in text:
         text = _BEFORE_STOP.sub(r"\1", text)

@@ -62,7 +62,7 @@ class Drafter:
         found = self._makers[kind](_Wanted(page, hops, named, ask), rng)
         if found is None or len(set(found.order)) != hops or (ask and found.asked is None):
             return None
-        return None if any(leaks(found.text, self.pages[number].title) for number in found.hidden) else found
+        return None if any(leaks(found.text, self.pages[number].name) for number in found.hidden) else found
 
     def candidates(self, kind: str, hops: int) -> list[int]:
         """The pages that a draft of one kind and length can be about, as far as can be told beforehand."""
@@ -137,8 +137,11 @@ class Drafter:
         if 0 in taken or not clauses or page.article in {"", "the"}:
             return None
         clause = rng.choice(clauses)
-        parts = (Part(f"{page.article} {page.noun} {page.which} ", page.number, 0, opening=True), part_of(page, clause))
-        return Phrase(parts, ((page.number, 0), (page.number, clause.sid)))
+        parts = (
+            Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True),
+            part_of(page, clause),
+        )
+        return Phrase(parts, ((page.number, page.defined), (page.number, clause.sid)))
 
     def _bridge(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
         """The page as what another speaks of, and then something that its own text says."""
@@ -164,11 +167,11 @@ class Drafter:
         number, clause, place = rng.choice(others)
         other = self.pages[number]
         parts = (
-            Part(f"the {page.noun} that ", page.number, 0, opening=True),
+            Part(f"the {page.noun} that ", page.number, page.defined, opening=True),
             Part(f"{other.subject} "),
             part_of(other, clause, 0, place - 1),
         )
-        return Phrase(parts, ((number, clause.sid), (page.number, 0)), (page.number, number))
+        return Phrase(parts, ((number, clause.sid), (page.number, page.defined)), (page.number, number))
 
     def _intersection(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
         if wanted.hops != 3 or wanted.ask:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from baleen.datasets.example import NOT_ENOUGH, REFUTED
 from baleen.synthesis.drafts import COMPARISON, Draft
 from baleen.synthesis.lexicon import OPPOSITES
-from baleen.synthesis.mentions import name_of
 from baleen.synthesis.pages import Clause, Page
 from baleen.synthesis.phrases import GLUE, Part
 
@@ -76,10 +75,11 @@ class Falsifier:
             borrowed = self._borrowed(self.pages[part.page], rng)
             if borrowed is None:
                 continue
-            changed = _with(draft, position, Part(borrowed.text, part.page, 0))
+            said = self.pages[part.page].defined
+            changed = _with(draft, position, Part(borrowed.text, part.page, said))
             used = {(other.page, other.sid) for other in changed.parts if other.page != GLUE}
-            facts = tuple(fact for fact in draft.facts if fact != (part.page, part.sid) or fact in used or fact[1] == 0)
-            facts = facts if any(page == part.page for page, _ in facts) else (*facts, (part.page, 0))
+            kept = [fact for fact in draft.facts if fact != (part.page, part.sid) or fact in used]
+            facts = tuple(dict.fromkeys([*kept, (part.page, said)]))
             return Falsehood(replace(changed, facts=facts), NOT_ENOUGH, BORROWED)
         return None
 
@@ -99,7 +99,7 @@ class Falsifier:
         for mention in mentions:
             other = self._sibling(self.pages[mention.target], self.pages[part.page], rng)
             if other is not None:
-                return part.text[: mention.start] + name_of(other.title).text + part.text[mention.end :]
+                return part.text[: mention.start] + other.name + part.text[mention.end :]
         return None
 
     def _sibling(self, target: Page, page: Page, rng: random.Random) -> Page | None:
@@ -108,7 +108,7 @@ class Falsifier:
         best: tuple[int, Page] | None = None
         for number in rng.sample(kin, min(SAMPLE, len(kin))):
             other = self.pages[number]
-            if number in {target.number, page.number} or other.subject != name_of(other.title).text:
+            if number in {target.number, page.number} or other.subject != other.name:
                 continue
             if (
                 number in page.links
@@ -117,7 +117,7 @@ class Falsifier:
                 or target.number in other.links
             ):
                 continue
-            if _overlap(other.title, target.title) or other.title in self._texts(page.number):
+            if _overlap(other.name, target.name) or other.name in self._texts(page.number):
                 continue
             near = len(other.links & target.links) + len(other.links & page.links)
             if best is None or near > best[0]:
@@ -147,7 +147,7 @@ class Falsifier:
 
     def _foreign(self, clause: Clause, page: Page) -> bool:
         words = clause.text.split()
-        if not 4 <= len(words) <= 14 or _OWN.search(clause.text) or _overlap(clause.text, page.title):
+        if not 4 <= len(words) <= 14 or _OWN.search(clause.text) or _overlap(clause.text, page.name):
             return False
         if any(mention.target in page.links or mention.target == page.number for mention in clause.mentions):
             return False

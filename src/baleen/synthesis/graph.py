@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from baleen.progress import track
 from baleen.synthesis.clauses import tidied
-from baleen.synthesis.mentions import Finder, Mention, explicit, find_form, merged, name_of, short_forms
+from baleen.synthesis.mentions import Finder, Mention, Name, explicit, find_form, merged, name_of, short_forms
 from baleen.synthesis.pages import Page, define, with_clauses
 from baleen.synthesis.phrases import slot
 from baleen.types import Passage
 
 _SMALL_WORD = re.compile(r"\b[a-z]{3,}\b")
+_LARGE_WORD = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
 COMMON = 5  # times that a word is written small in a corpus before it counts as one
 
 
@@ -72,8 +73,10 @@ def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
         define(number, passage.pid, passage.title, passage.sentences, tidy)
         for number, (passage, tidy) in enumerate(track(read, "defining", unit="passages"))
     ]
-    finder = Finder([page.title for page in defined], _common_words(tidy for _, tidy in read))
-    numbers = {page.title: page.number for page in defined}
+    defined = _named_alike(defined)
+    best_first = sorted(defined, key=lambda page: not page.kind)
+    finder = Finder([(_called(page), page.number) for page in best_first], _common_words(tidy for _, tidy in read))
+    numbers = {page.title: page.number for page in reversed(defined)}
     pages = [
         with_clauses(page, passage.sentences, tidy, _mentions(page, passage, tidy, finder, numbers, defined))
         for page, (passage, tidy) in zip(defined, track(read, "linking", unit="passages"), strict=True)
@@ -81,12 +84,30 @@ def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
     return Graph(pages, [f"{passage.title} {passage.text}" for passage, _ in read])
 
 
+def _named_alike(pages: Sequence[Page]) -> list[Page]:
+    """Undefined sections of a document under the name that the document has where it is defined."""
+    names = {page.name.lower(): page.name for page in reversed(pages) if page.kind}
+    found = []
+    for page in pages:
+        document, colon, _ = page.title.partition(": ")
+        name = names.get(document.lower()) if colon and not page.kind else None
+        found.append(replace(page, name=name, subject=name) if name else page)
+    return found
+
+
+def _called(page: Page) -> Name:
+    return replace(name_of(page.title), text=page.name)
+
+
 def _common_words(texts: Iterable[Sequence[str]]) -> set[str]:
-    counts: Counter[str] = Counter()
+    """Words that are written small too often for a capital to tell a name: some times, and one time in ten."""
+    small: Counter[str] = Counter()
+    large: Counter[str] = Counter()
     for sentences in texts:
         for sentence in sentences:
-            counts.update(_SMALL_WORD.findall(sentence))
-    return {word for word, count in counts.items() if count >= COMMON}
+            small.update(_SMALL_WORD.findall(sentence))
+            large.update(_LARGE_WORD.findall(sentence))
+    return {word for word, count in small.items() if count >= COMMON and 10 * count > large[word.capitalize()]}
 
 
 def _mentions(
@@ -110,9 +131,11 @@ def _mentions(
             if form in sentence
             for mention in find_form(form, sentence, target)
         ]
-        found.append([mention for mention in merged([*given, *named, *again]) if mention.target != page.number])
+        found.append(
+            [mention for mention in merged([*given, *named, *again]) if pages[mention.target].name != page.name]
+        )
         for mention in found[-1]:
             target = pages[mention.target]
-            for form in short_forms(name_of(target.title).text, raw, target.person):
+            for form in short_forms(target.name, raw, target.person):
                 forms.setdefault(form, mention.target)
     return found

@@ -1,6 +1,6 @@
 """Where sentences mention other passages: titles found in text, all of them in one pass.
 
-    finder = Finder(titles, common=words that are also written small)
+    finder = Finder([(name_of(title), number), ...], common=words that are also written small)
     finder.find("He studied at the University of Toledo.", own=number)      Mention(18, 38, target)
 
 A name is a title, or what stands before the title's bracket.  A name that several titles share belongs to none of them; one
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -43,10 +43,14 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True)
 class Name:
-    """What a title is called in running text, and the words of which one must stand by it."""
+    """What a title is called in running text, and the words of which one must stand by it.
+
+    `small` says that the title itself begins with a small letter, so that small letters do not speak against it.
+    """
 
     text: str
     beside: frozenset[str] = field(default=frozenset())
+    small: bool = False
 
 
 def name_of(title: str) -> Name:
@@ -54,18 +58,18 @@ def name_of(title: str) -> Name:
     title = unicodedata.normalize("NFC", title).strip()
     found = _BRACKET.match(title)
     if found is None:
-        return Name(title)
+        return Name(title, small=title[:1].islower())
     return Name(found["name"], frozenset(_NOT_WORD.sub(" ", found["bracket"].lower()).split()) - _SMALL - {"born"})
 
 
 class Finder:
     """The names of a corpus, and where they stand in a text."""
 
-    def __init__(self, titles: Sequence[str], common: Collection[str] = ()) -> None:
+    def __init__(self, names: Iterable[tuple[Name, int]], common: Collection[str] = ()) -> None:
         self._names: list[Name] = []
         self._targets: list[int] = []
-        for name, target in _unambiguous(titles):
-            if _tells(name.text, common):
+        for name, target in _unambiguous(names):
+            if _tells(name, common):
                 self._names.append(name)
                 self._targets.append(target)
         self._automaton = _automaton([_searched(name.text) for name in self._names]) if self._names else None
@@ -91,20 +95,20 @@ def _searched(text: str) -> str:
     return f" {text.translate(_BLANKS) if text.isascii() else _NOT_WORD.sub(' ', text)} "
 
 
-def _unambiguous(titles: Sequence[str]) -> Iterable[tuple[Name, int]]:
-    bearers: dict[str, list[tuple[Name, int]]] = defaultdict(list)
-    for number, title in enumerate(titles):
-        name = name_of(title)
-        bearers[_searched(name.text)].append((name, number))
-    return (found[0] for found in bearers.values() if len(found) == 1)
+def _unambiguous(names: Iterable[tuple[Name, int]]) -> Iterable[tuple[Name, int]]:
+    """Names with the passage that bears each: the first of several parts of one document, none of several namesakes."""
+    bearers: dict[str, dict[Name, int]] = defaultdict(dict)
+    for name, number in names:
+        bearers[_searched(name.text)].setdefault(name, number)
+    return (pair for found in bearers.values() if len(found) == 1 for pair in found.items())
 
 
-def _tells(name: str, common: Collection[str]) -> bool:
+def _tells(name: Name, common: Collection[str]) -> bool:
     """Whether a name can be told from common words wherever it stands."""
-    words = name.split()
-    if len(name) < SHORTEST or not any(word[0].isupper() for word in words) or name.startswith("List of "):
+    words = name.text.split()
+    if len(name.text) < SHORTEST or not any(word[0].isupper() for word in words) or name.text.startswith("List of "):
         return False
-    if len(words) == 1 and (words[0].lower() in common or words[0] in _CALENDAR or not words[0][0].isupper()):
+    if len(words) == 1 and words[0] == words[0].capitalize() and words[0].lower() in common and not name.small:
         return False
     return not all(word.isdigit() or word in _CALENDAR or word.lower() in _SMALL for word in words)
 

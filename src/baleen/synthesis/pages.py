@@ -58,11 +58,13 @@ class Page:
     number: int
     pid: str
     title: str
-    subject: str  # how a sentence may begin with it: "the Belvidere Assembly Plant"
+    name: str  # as running text has it: "Belvidere Assembly Plant"
+    subject: str  # as a sentence may begin with it: "the Belvidere Assembly Plant"
     article: str = ""
     noun: str = ""
     kind: str = ""
     person: bool = False
+    defined: int = 0  # the sid of the sentence that says so
     definition: Clause | None = None
     clauses: tuple[Clause, ...] = ()
     links: frozenset[int] = frozenset()
@@ -78,40 +80,51 @@ class Page:
 
 
 def define(number: int, pid: str, title: str, sentences: Sequence[str], tidy: Sequence[str]) -> Page:
-    """What a passage's first sentence says it is about; `tidy` are its sentences tidied."""
+    """What a passage says that it is about; `tidy` are its sentences tidied.
+
+    That is its title, or a side of its title's colon: a section of a document tends to be about the document.
+    """
     name = name_of(title)
-    found = _DEFINED.match(tidy[0]) if tidy and is_plain(tidy[0]) else None
-    noun_phrase = noun_of(found["predicate"]) if found and _about(found["subject"], name.text) else None
-    if found is None or noun_phrase is None:
-        return Page(number, pid, title, name.text)
-    article, noun, kind = noun_phrase
-    subject, person = _subject(name, title, found["subject"]), _is_person(sentences, noun)
-    return Page(number, pid, title, subject, article, noun, kind, person)
+    for sid, sentence in enumerate(tidy):
+        found = _DEFINED.match(sentence) if is_plain(sentence) else None
+        if found is None or not _about(found["subject"], name.text, exactly=sid > 0):
+            continue
+        noun_phrase = noun_of(found["predicate"])
+        if noun_phrase is None:
+            break
+        called = found["subject"] if _same(found["subject"], name.text) else name.text
+        subject = _subject(replace(name, text=called), title, found["subject"])
+        return Page(number, pid, title, called, subject, *noun_phrase, _is_person(sentences, noun_phrase[1]), sid)
+    return Page(number, pid, title, name.text, name.text)
 
 
 def with_clauses(
     page: Page, sentences: Sequence[str], tidy: Sequence[str], mentions: Sequence[Sequence[Mention]]
 ) -> Page:
     """The page with what its sentences say of it; `mentions[sid]` is what was found in `tidy[sid]`."""
-    links = frozenset(mention.target for found in mentions for mention in found)
-    if not page.kind:
-        return replace(page, links=links)
-    found = _DEFINED.match(tidy[0])
-    assert found is not None
-    first = _clauses(0, tidy[0], found.start("copula"), mentions[0])
+    page = replace(page, links=frozenset(mention.target for found in mentions for mention in found))
+    found = _DEFINED.match(tidy[page.defined]) if page.kind else None
+    if found is None:
+        return replace(page, clauses=tuple(_said(page, tidy, mentions, 0)))
+    first = _clauses(page.defined, tidy[page.defined], found.start("copula"), mentions[page.defined])
     defines = bool(first) and first[0].text.startswith(found["copula"])
-    said = [*first[1:], *_said(page, tidy, mentions)] if defines else _said(page, tidy, mentions)
+    said = _said(page, tidy, mentions, page.defined + 1)
     return replace(
         page,
         definition=first[0] if defines else None,
-        clauses=tuple(said),
-        links=links,
+        clauses=(*first[1:], *said) if defines else tuple(said),
         begun=_begun(sentences[0], said, page.person),
     )
 
 
-def _about(subject: str, name: str) -> bool:
+def _same(subject: str, name: str) -> bool:
+    return subject.lower() in {name.lower(), *name.lower().split(": ")}
+
+
+def _about(subject: str, name: str, exactly: bool) -> bool:
     """Whether a definition's subject is what the title names: they share the first or the last word of the name."""
+    if exactly:
+        return _same(subject.removeprefix("The "), name)
     words, named = subject.replace(",", "").replace('"', "").lower().split(), name.replace(",", "").lower().split()
     return bool(named) and (named[-1] in words or named[0] in words[:2])
 
@@ -172,14 +185,15 @@ def _subject(name: Name, title: str, defined: str) -> str:
     return f"the {name.text}" if defined.startswith("The ") and not name.text.startswith("The ") else name.text
 
 
-def _said(page: Page, tidy: Sequence[str], mentions: Sequence[Sequence[Mention]]) -> list[Clause]:
-    """The clauses of every sentence after the first that speaks of the page; a pronoun needs such a sentence before it."""
-    name, found = name_of(page.title).text, []
-    openings = [f"{name} "] if name.startswith("The ") else [f"The {name} ", f"{name} "]
-    openings += [f"{_surname(name)} "] if page.person and _surname(name) else [f"The {page.kind} "]
+def _said(page: Page, tidy: Sequence[str], mentions: Sequence[Sequence[Mention]], start: int) -> list[Clause]:
+    """The clauses of every sentence from `start` on that speaks of the page; a pronoun needs such a sentence before it."""
+    found: list[Clause] = []
+    openings = [f"{page.name} "] if page.name.startswith("The ") else [f"The {page.name} ", f"{page.name} "]
+    surname = _surname(page.name) if page.person else ""
+    openings += [f"{surname} "] if surname else [f"The {page.kind} "] if page.kind else []
     pronouns = ["He ", "She "] if page.person else ["It "]
-    follows = True
-    for sid, sentence in enumerate(tidy[1:], 1):
+    follows = bool(page.kind)
+    for sid, sentence in enumerate(tidy[start:], start):
         opening = next((each for each in openings + (pronouns if follows else []) if sentence.startswith(each)), None)
         follows = opening is not None
         if opening is not None and is_plain(sentence):

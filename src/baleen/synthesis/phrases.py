@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from baleen.synthesis.lexicon import BEFORE_MENTION, COPULAS, PLACES, PREPOSITIONS, is_finite
-from baleen.synthesis.mentions import Mention, name_of
+from baleen.synthesis.mentions import Mention
 from baleen.synthesis.pages import Clause, Page
 from baleen.synthesis.words import word_set
 
@@ -22,12 +22,13 @@ GLUE = -1
 _WORD = re.compile(r"[^\W_]+")
 _AFTER_MENTION = PREPOSITIONS | word_set("and or who which as where when while until since but that")
 _NEXT = re.compile(r"^ ([a-z]+)\b")
+_SPORT = re.compile(r"\b(?:play(?:s|ed|ing)?|coach(?:ed)?|draft(?:ed)?|sign(?:ed|s)|traded|defeated|beat|loan)\b")
 _ROLE = re.compile(r"[A-Z]?[a-z]+(?:-[a-z]+)?")
 _OF_NAME = word_set(
     """city town village island state province county municipality region district borough suburb parish department kingdom
     republic hamlet commune prefecture capital community"""
 )
-_WHERE = word_set("in at from near of to around into outside within through on under inside")
+_WHERE = word_set("in from near of to around into outside within through on under inside")
 LONGEST_DESCRIPTION = 18
 
 
@@ -123,11 +124,9 @@ def with_replaced(page: Page, clause: Clause, start: int, mention: Mention, phra
     return replace(phrase, parts=(part_of(page, clause, start, place), *phrase.parts), facts=facts)
 
 
-def leaks(text: str, title: str) -> bool:
-    """Whether a text gives a title away: a capitalised word or a number of the name stands in it."""
-    telling = {
-        word for word in _WORD.findall(name_of(title).text) if (word[0].isupper() or word.isdigit()) and len(word) > 2
-    }
+def leaks(text: str, name: str) -> bool:
+    """Whether a text gives a name away: a capitalised word or a number of the name stands in it."""
+    telling = {word for word in _WORD.findall(name) if (word[0].isupper() or word.isdigit()) and len(word) > 2}
     return bool(telling & set(_WORD.findall(text)))
 
 
@@ -185,10 +184,10 @@ class Describer:
             found = replace(
                 phrase,
                 parts=(*form.opening, *phrase.parts),
-                facts=_distinct([(page.number, 0), *phrase.facts]),
+                facts=_distinct([(page.number, page.defined), *phrase.facts]),
                 hidden=(page.number, *phrase.hidden),
             )
-            if not leaks(found.text, page.title):
+            if not leaks(found.text, page.name):
                 return found
         return None
 
@@ -228,8 +227,10 @@ class Describer:
         place = slot(clause, mention)
         if place is None:
             return False
+        if self.pages[mention.target].kind not in PLACES:
+            return True
         before = clause.text[:place].rsplit(None, 1)[-1]
-        return before in _WHERE or self.pages[mention.target].kind not in PLACES
+        return before in _WHERE and not _SPORT.search(clause.text)  # where "Valencia" may be the city's club
 
 
 def _forms(page: Page) -> list[Form]:
@@ -239,7 +240,7 @@ def _forms(page: Page) -> list[Form]:
         forms.append(Form((), page.definition, page.definition.text.index(" ") + 1))
     if page.article in {"", "the"}:
         return forms  # "the largest city that ..." would be another
-    opening = Part(f"{page.article} {page.noun} {page.which} ", page.number, 0, opening=True)
+    opening = Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True)
     room = LONGEST_DESCRIPTION - len(page.noun.split()) - 2
     return forms + [Form((opening,), clause) for clause in page.clauses if len(clause.text.split()) <= room]
 

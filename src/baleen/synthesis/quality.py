@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from baleen.synthesis.mentions import name_of
-
 _DOUBLED = re.compile(
     r"\b(?:an?|the) (?:an?|the)\b|\b(\w+) \1\b|,,| ,|\.\.|\bof of\b|\b(?:is|was) \w* ?(?:is|was)\b", re.IGNORECASE
 )
@@ -24,10 +22,10 @@ def reads_well(text: str) -> bool:
     return not _DOUBLED.search(asked) and not _DANGLING.search(asked) and text.count('"') % 2 == 0
 
 
-def names_any(text: str, titles: Iterable[str]) -> bool:
-    """Whether one of the titles stands in a text, word for word."""
+def names_any(text: str, names: Iterable[str]) -> bool:
+    """Whether one of the names stands in a text, word for word."""
     searched = f" {_NOT_WORD.sub(' ', text).lower()} "
-    return any(f" {_NOT_WORD.sub(' ', name_of(title).text).strip().lower()} " in searched for title in titles)
+    return any(f" {_NOT_WORD.sub(' ', name).strip().lower()} " in searched for name in names)
 
 
 def fingerprint(text: str) -> str:

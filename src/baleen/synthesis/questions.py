@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from baleen.synthesis.drafts import BRIDGE, COMPARISON, Draft
+from baleen.synthesis.drafts import BRIDGE, COMPARISON, TREE, Draft
 from baleen.synthesis.lexicon import COPULAS
-from baleen.synthesis.mentions import name_of
 from baleen.synthesis.pages import Page
 from baleen.synthesis.phrases import Part
 
@@ -33,14 +32,14 @@ def in_place(draft: Draft, pages: Sequence[Page]) -> Question | None:
     """What a draft that asks for an entity amounts to."""
     if draft.asked is None:
         return None
-    return Question(draft.text[:-1] + "?", name_of(pages[draft.asked].title).text, draft)
+    return Question(draft.text[:-1] + "?", pages[draft.asked].name, draft)
 
 
 def yes_or_no(draft: Draft, *, holds: bool) -> Question:
     """Whether a statement holds: its copula put first, or asked about as a whole."""
     subject, said = (_text(parts) for parts in (draft.subject, draft.predicate))
     verb, _, rest = said.partition(" ")
-    if verb in COPULAS and len(subject.split()) <= 12:
+    if verb in COPULAS and len(subject.split()) <= 12 and draft.kind != TREE:
         text = f"{verb.capitalize()} {subject} {rest}?"
     else:
         text = f"Is it true that {subject} {said}?"
@@ -55,7 +54,7 @@ def year(draft: Draft, pages: Sequence[Page]) -> Question | None:
     if page.begun is None:
         return None
     verb, begun, sid = page.begun
-    kept = [fact for fact in draft.facts if fact[0] != page.number or fact[1] == 0]
+    kept = [fact for fact in draft.facts if fact[0] != page.number or fact[1] == page.defined]
     facts = tuple(dict.fromkeys([*kept, (page.number, sid)]))
     said = (Part(f"was {verb} in {begun}", page.number, sid),)
     asked = Draft(BRIDGE, draft.subject, said, facts, draft.order, draft.named)
@@ -71,7 +70,7 @@ def first(draft: Draft, pages: Sequence[Page]) -> Question | None:
         return None
     earlier = one if one.begun[1] < two.begun[1] else two
     text = f"{'Who' if one.person else 'Which'} was {one.begun[0]} first, {one.subject} or {two.subject}?"
-    return Question(text, name_of(earlier.title).text, draft)
+    return Question(text, earlier.name, draft)
 
 
 def _text(parts: Sequence[Part]) -> str:

@@ -169,10 +169,10 @@ class Synthesizer:
 
     def _good(self, made: _Made) -> bool:
         """Look over what was made, and count what is wrong with it."""
-        titles = [self.graph.pages[number].title for number in made.draft.hidden]
+        names = [self.graph.pages[number].name for number in made.draft.hidden]
         if not reads_well(made.text):
             return self._drop("does not read well")
-        if names_any(made.text, titles) or (made.kind != COMPARISON and _gives_away(made)):
+        if names_any(made.text, names) or (made.kind != COMPARISON and _gives_away(made)):
             return self._drop("names what is to be found")
         if self.avoided.is_like(made.text, made.draft.order):
             return self._drop("like a question to avoid")
