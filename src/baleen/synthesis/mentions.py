@@ -84,9 +84,9 @@ class Finder:
         mentions = []
         for index, start, end in self._automaton.find_matches_as_indexes(_searched(text)):
             name, target = self._names[index], self._targets[index]
-            if target == own or (name.beside and not _beside(name, text)):
-                continue
-            mentions.append(Mention(start, end - 2, target))
+            mention = Mention(start, end - 2, target)
+            if target != own and _is_meant(name, text, mention):
+                mentions.append(mention)
         return mentions
 
 
@@ -113,9 +113,14 @@ def _tells(name: Name, common: Collection[str]) -> bool:
     return not all(word.isdigit() or word in _CALENDAR or word.lower() in _SMALL for word in words)
 
 
-def _beside(name: Name, text: str) -> bool:
-    words = set(_NOT_WORD.sub(" ", text.lower()).split())
-    return bool(name.beside & words)
+def _is_meant(name: Name, text: str, mention: Mention) -> bool:
+    """Whether the mark that a name ends with is there too ("Mother!"), and a word of its bracket somewhere beside it."""
+    if not name.text[-1].isalnum() and text[mention.end - 1] != name.text[-1]:
+        return False
+    if not name.beside:
+        return True
+    around = f"{text[: mention.start]} {text[mention.end :]}".lower()
+    return bool(name.beside & set(_NOT_WORD.sub(" ", around).split()))
 
 
 def _automaton(patterns: list[str]) -> Any:
@@ -167,7 +172,18 @@ def explicit(links: Any, numbers: Mapping[str, int], text: str) -> list[Mention]
         anchor, title = link if isinstance(link, (list, tuple)) and len(link) == 2 else (link, link)
         if not isinstance(anchor, str) or not isinstance(title, str) or title not in numbers or not anchor:
             continue
-        start = text.find(anchor)
+        start = _whole(anchor, text)
         if start >= 0:
             found.append(Mention(start, start + len(anchor), numbers[title]))
     return found
+
+
+def _whole(words: str, text: str) -> int:
+    """Where whole words first stand in a text, or -1."""
+    start = text.find(words)
+    while start >= 0:
+        before, after = text[:start][-1:], text[start + len(words) :][:1]
+        if not before.isalnum() and not after.isalnum():
+            break
+        start = text.find(words, start + 1)
+    return start
