@@ -121,14 +121,14 @@ def _mentions(
     """By sentence: links that the corpus gives, names, and the short forms of what an earlier sentence named."""
     links = passage.metadata.get("links")
     found: list[list[Mention]] = []
-    forms: dict[str, int] = {}
+    forms: dict[str, int | None] = dict.fromkeys(page.name.split())  # None: nobody, or who it is cannot be told
     for sentence, raw in zip(tidy, passage.sentences, strict=True):
         given = explicit(links, numbers, sentence) if links else []
         named = finder.find(sentence, page.number)
         again = [
             mention
             for form, target in forms.items()
-            if form in sentence
+            if target is not None and form in sentence
             for mention in find_form(form, sentence, target)
         ]
         found.append(
@@ -137,5 +137,5 @@ def _mentions(
         for mention in found[-1]:
             target = pages[mention.target]
             for form in short_forms(target.name, raw, target.person):
-                forms.setdefault(form, mention.target)
+                forms[form] = mention.target if forms.get(form, mention.target) == mention.target else None
     return found
