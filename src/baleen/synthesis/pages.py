@@ -29,6 +29,10 @@ _THINGS = word_set(
     """film album song single novel series band book game company episode team season school university club group
     organization magazine newspaper station show opera play musical village town city river building ship"""
 )
+_NO_LIFE = re.compile(r"\b(?:reign\w*|ruled|r\.|fl\.|flourished|active|office|served)")
+_BRACKET = re.compile(r"\([^()]*\)")
+_AGENTS = ("er", "or", "ist", "ian", "ess")
+_COPULA = re.compile(r"\b(?:is|was|are|were)\b")
 _SUFFIXES = word_set("Jr. Sr. II III IV Jr Sr")
 _KIND_IN_BRACKET = re.compile(
     r"(?:[12][0-9]{3} )?(?:[A-Z]?[a-z-]+ )?(?:film|band|album|song|novel|series|game|footballer|singer|actor|actress|"
@@ -94,7 +98,7 @@ def define(number: int, pid: str, title: str, sentences: Sequence[str], tidy: Se
             break
         called = found["subject"] if _same(found["subject"], name.text) else name.text
         subject = _subject(replace(name, text=called), title, found["subject"])
-        return Page(number, pid, title, called, subject, *noun_phrase, _is_person(sentences, noun_phrase[1]), sid)
+        return Page(number, pid, title, called, subject, *noun_phrase, _is_person(sentences, *noun_phrase[1:]), sid)
     return Page(number, pid, title, name.text, name.text)
 
 
@@ -171,10 +175,20 @@ def _is_noun_phrase(phrase: str, kind: str) -> bool:
     return " the " not in phrase and not phrase.endswith(" and") and "," not in phrase
 
 
-def _is_person(sentences: Sequence[str], noun: str) -> bool:
-    if _THINGS & set(noun.replace("-", " ").split()):
+def _is_person(sentences: Sequence[str], noun: str, kind: str) -> bool:
+    """Whether a page is about somebody: a birth says so, or a pronoun; of a "film score" that has a "he", neither does."""
+    if kind in _THINGS:
         return False
-    return bool(_BORN.search(sentences[0]) or any(_HE.match(sentence) for sentence in sentences[1:]))
+    if _BORN.search(_before_verb(sentences[0])):
+        return True
+    thing = bool(_THINGS & set(noun.replace("-", " ").split()))
+    return (not thing or kind.endswith(_AGENTS)) and any(_HE.match(sentence) for sentence in sentences[1:])
+
+
+def _before_verb(first: str) -> str:
+    """What stands before the verb of a first sentence, where the years in brackets can be of nobody else."""
+    verb = _COPULA.search(_BRACKET.sub(lambda bracket: "-" * len(bracket[0]), first))
+    return first[: verb.start()] if verb else first
 
 
 def _subject(name: Name, title: str, defined: str) -> str:
@@ -239,7 +253,9 @@ def _clauses(sid: int, sentence: str, begin: int, mentions: Sequence[Mention]) -
 def _begun(first: str, said: Sequence[Clause], person: bool) -> tuple[str, int, int] | None:
     """When a person was born or a thing was founded, and the sentence that says so."""
     if person:
-        born = _BORN.search(first) or _LIFE.search(first)
+        subject = _before_verb(first)
+        life = _LIFE.search(subject)
+        born = _BORN.search(subject) or (None if life and _NO_LIFE.search(life[0]) else life)
         return ("born", int(born[1]), 0) if born else None
     for clause in said:
         found = _BEGUN.search(clause.text)
