@@ -134,7 +134,7 @@ class Drafter:
         """The page described by a sentence of its own that is not yet used, its definition neither."""
         taken = {sid for number, sid in said.facts if number == page.number}
         clauses = [clause for clause in page.clauses if clause.sid not in taken and len(clause.text.split()) <= 10]
-        if 0 in taken or not clauses or page.article in {"", "the"}:
+        if page.defined in taken or not clauses or page.article in {"", "the"}:
             return None
         clause = rng.choice(clauses)
         parts = (
@@ -210,9 +210,9 @@ class Drafter:
         return Draft(COMPARISON, (Part(page.subject),), predicate, facts, order, order[:2], None, wrong)
 
     def _neighbour(self, page: Page, alike: Sequence[int], rng: random.Random) -> Page:
-        """Of some that are alike, the one that has most links in common with a page."""
-        some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS)]
-        return max(some, key=lambda other: len(other.links & page.links))
+        """Of some others that are alike, the one that has most links in common with a page; itself where none was drawn."""
+        some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS) if number != page.number]
+        return max(some, key=lambda other: len(other.links & page.links), default=page)
 
     def _compared(self, other: Page, hops: int, page: Page, rng: random.Random) -> Phrase | None:
         if hops == 2:
