@@ -211,8 +211,9 @@ class Drafter:
 
     def _neighbour(self, page: Page, alike: Sequence[int], rng: random.Random) -> Page:
         """Of some others that are alike, the one that has most links in common with a page; itself where none was drawn."""
-        some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS) if number != page.number]
-        return max(some, key=lambda other: len(other.links & page.links), default=page)
+        some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS)]
+        others = [other for other in some if other.name != page.name]
+        return max(others, key=lambda other: len(other.links & page.links), default=page)
 
     def _compared(self, other: Page, hops: int, page: Page, rng: random.Random) -> Phrase | None:
         if hops == 2:

@@ -133,6 +133,8 @@ class Falsifier:
         match = rng.choice(found)
         if part.text[match.end() : match.end() + 2].strip()[:1].isupper():
             return None  # "North Carolina", "first Gulf War"
+        if OPPOSITES[match[0]] in _WORD.findall(self._texts(part.page)):
+            return None  # who joined a club and left it
         return part.text[: match.start()] + OPPOSITES[match[0]] + part.text[match.end() :]
 
     def _borrowed(self, page: Page, rng: random.Random) -> Clause | None:
@@ -141,7 +143,7 @@ class Falsifier:
         for number in rng.sample(kin, min(SAMPLE, len(kin))):
             other = self.pages[number]
             clauses = [clause for clause in other.clauses if self._foreign(clause, page)]
-            if clauses and number != page.number and page.number not in other.links:
+            if clauses and other.name != page.name and page.number not in other.links:
                 return rng.choice(clauses)
         return None
 
@@ -151,6 +153,8 @@ class Falsifier:
             return False
         if any(mention.target in page.links or mention.target == page.number for mention in clause.mentions):
             return False
+        if words[:2] in _openings(page):
+            return False  # "was founded in 1650" of a town that was founded in 1288 would be refuted
         telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
         own = self._texts(page.number)
         return bool(telling) and not any(word.strip(",") in own for word in telling)
@@ -164,6 +168,12 @@ def _with(draft: Draft, position: int, changed: str | Part) -> Draft:
     )
     cut = len(draft.subject)
     return replace(draft, subject=tuple(parts[:cut]), predicate=tuple(parts[cut + 1 :]))
+
+
+def _openings(page: Page) -> list[list[str]]:
+    """The first two words of all that a page says of itself, when it began included."""
+    begun = [["was", page.begun[0]]] if page.begun else []
+    return begun + [clause.text.split()[:2] for clause in page.clauses]
 
 
 def _inside(span: tuple[int, int], part: Part) -> bool:
