@@ -208,6 +208,8 @@ class Describer:
         mentions = self.replaceable(clause, used, start, self.reach, hops - 1)
         for mention in rng.sample(mentions, len(mentions)):
             target = self.pages[mention.target]
+            if hops == 1 and clause.text[mention.start : mention.end] != target.name:
+                continue  # a surname: the answer must stand in the sentence
             inner = _asked(target) if hops == 1 else self.describe(target, hops - 1, used, rng, ask)
             if inner is not None:
                 return with_replaced(page, clause, start, mention, inner)
