@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from baleen.datasets.example import NOT_ENOUGH, REFUTED, SUPPORTED
 from baleen.errors import ConfigError
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, KINDS, TREE
+
+CLAIM_LABELS = (SUPPORTED, REFUTED, NOT_ENOUGH)
 
 
 def _hops() -> Mapping[int, float]:
@@ -52,15 +56,19 @@ class SynthesisConfig:
                 raise ConfigError(f"{name} = {getattr(self, name)}; expected a share between 0 and 1")
         if any(hops < 2 for hops in self.hops) or not self.hops:
             raise ConfigError(f"hops {sorted(self.hops)}; expected one or more numbers from 2 on")
-        unknown = set(self.kinds) - set(KINDS)
-        if unknown:
-            raise ConfigError(f"kinds {sorted(unknown)} are not known; expected some of {', '.join(KINDS)}")
+        for name, known in (("kinds", KINDS), ("labels", CLAIM_LABELS)):
+            unknown = set(getattr(self, name)) - set(known)
+            if unknown:
+                raise ConfigError(f"{name} {sorted(unknown)} are not known; expected some of {', '.join(known)}")
+        for name in ("hops", "kinds", "labels"):
+            shares = list(getattr(self, name).values())
+            if not all(0 <= share < math.inf for share in shares) or not any(shares):
+                raise ConfigError(f"shares of {name} {shares}; expected numbers from 0 on, one of them above 0")
 
     def balanced(self) -> SynthesisConfig:
-        """The same with equal shares of hops, kinds and labels."""
-        return replace(
-            self,
-            hops=dict.fromkeys(self.hops, 1.0),
-            kinds=dict.fromkeys(self.kinds, 1.0),
-            labels=dict.fromkeys(self.labels, 1.0),
-        )
+        """The same with equal shares of the hops, kinds and labels that have one."""
+        return replace(self, hops=_equal(self.hops), kinds=_equal(self.kinds), labels=_equal(self.labels))
+
+
+def _equal(shares: Mapping[Any, float]) -> Mapping[Any, float]:
+    return {name: 1.0 for name, share in shares.items() if share}

@@ -110,7 +110,8 @@ class Synthesizer:
     def _batches(self) -> Iterator[list[_Made]]:
         batch: list[_Made] = []
         kinds, hops = self.config.kinds, self.config.hops
-        cells = {(kind, number): kinds[kind] * hops[number] for kind in kinds for number in hops}
+        shares = {(kind, number): kinds[kind] * hops[number] for kind in kinds for number in hops}
+        cells = {cell: share for cell, share in shares.items() if share}
         while cells:
             cell = _drawn(cells, self._rng)
             made = self._made(*cell)
