@@ -112,10 +112,7 @@ def write(passages: Iterable[Passage], path: Path | str) -> int:
 def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
     """Write lines of JSON to a file that appears only once it is complete, and say how many there were."""
     path = Path(path)
-    if not path.name.lower().endswith(_WRITABLE):
-        raise CorpusError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_WRITABLE)}")
-    if not path.parent.is_dir():
-        raise CorpusError(f"{path.parent}: no such folder to write {path.name} into")
+    check_writable(path)
     aside = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         count = bytelines.write(lines, aside)
@@ -123,6 +120,14 @@ def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
     finally:
         aside.unlink(missing_ok=True)
     return count
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that `write` and `write_lines` would refuse, for whom it takes long to come that far."""
+    if not path.name.lower().endswith(_WRITABLE):
+        raise CorpusError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_WRITABLE)}")
+    if not path.parent.is_dir():
+        raise CorpusError(f"{path.parent}: no such folder to write {path.name} into")
 
 
 def _line(passage: Passage) -> bytes:
@@ -259,7 +264,7 @@ def _passage(record: dict[str, Any], links: bool = False) -> Passage:
     text = _value(record, "text", "a string or a list of sentences", (str, list))
     metadata = _metadata({name: value for name, value in record.items() if name not in {key, "title", "text"}})
     if links and "text_with_links" in record:
-        metadata["links"] = [list(pair) for part in _flat(_listed(record["text_with_links"])) for pair in _links(part)]
+        metadata["links"] = [list(pair) for part in _linked(record["text_with_links"]) for pair in _links(part)]
     if isinstance(text, str):
         passage = Passage(pid, title, text, sentences.split(text), metadata)
     else:
@@ -294,8 +299,11 @@ def _flat(text: list[Any]) -> list[str]:
     return flat
 
 
-def _listed(text: Any) -> list[Any]:
-    return text if isinstance(text, list) else [text]
+def _linked(text: Any) -> list[str]:
+    """Sentences with anchors, or paragraphs of them; what is no string has no links."""
+    items = text if isinstance(text, list) else [text]
+    flat = [sentence for item in items for sentence in (item if isinstance(item, list) else [item])]
+    return [sentence for sentence in flat if isinstance(sentence, str)]
 
 
 def _links(text: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
     from baleen.synthesis.graph import Graph
     from baleen.synthesis.settings import SynthesisConfig
+    from baleen.synthesis.synthesizing import Claim
     from baleen.synthesis.tallying import Tallied
 
 
@@ -49,21 +50,24 @@ def synthesize(
     as_json: JsonOption = False,
 ) -> None:
     """Make claims and questions with gold passages, gold sentences and labels out of the passages of CORPUS."""
-    from baleen.corpus import expected, read
+    from baleen.corpus import Tally, check_writable, expected, read
     from baleen.synthesis.graph import read_graph
     from baleen.synthesis.synthesizing import Synthesizer
     from baleen.synthesis.tallying import Tallied
 
     start = time.perf_counter()
     config = _config(limit, seed, hops, kinds, balanced, questions, unnamed, solved)
+    check_writable(out)  # before the time that reading a corpus takes
     examples = list(_examples(avoid or []))
     total = expected(corpus) if sys.stderr.isatty() else None
-    graph = read_graph(read(corpus, skip_bad=skip_bad, links=True), total)
+    tally = Tally()
+    graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
     synthesizer = Synthesizer(graph, config, _avoided(examples, graph))
     tallied = Tallied()
-    _write((claim.to_json() for claim in tallied.counting(synthesizer.claims())), out)
+    _write((claim.to_json() for claim in _any(tallied.counting(synthesizer.claims()), graph)), out)
     report = {
         "written": tallied.total,
+        "skipped": tally.bad,
         "seconds": round(time.perf_counter() - start, 1),
         "graph": graph.report(),
         "counts": tallied.counts(),
@@ -104,7 +108,7 @@ def _shares(text: str) -> dict[str, float]:
 
 
 def _number(name: str) -> int:
-    if not name.isdigit():
+    if not name.isdecimal():
         raise typer.BadParameter(f"'{name}' hops: expected a number from 2 on")
     return int(name)
 
@@ -120,13 +124,29 @@ def _examples(avoid: list[str]) -> Iterator[Any]:
 
 
 def _avoided(examples: list[Any], graph: Graph) -> Avoided:
-    from baleen.synthesis.avoiding import Avoided
+    from baleen.synthesis.avoiding import Avoided, name_key
 
     numbers: dict[str, list[int]] = {}
-    for page in graph.pages:
-        for name in {page.pid, page.title}:
+    for page in graph.pages if examples else ():
+        for name in {name_key(page.pid), name_key(page.title)}:
             numbers.setdefault(name, []).append(page.number)
     return Avoided(examples, numbers)
+
+
+def _any(claims: Iterator[Claim], graph: Graph) -> Iterator[Claim]:
+    """The claims; an error where there is none, so that no empty file is left for a training run to stumble over."""
+    from baleen.errors import CorpusError
+
+    first = next(claims, None)
+    if first is None:
+        found = graph.report()
+        raise CorpusError(
+            f"nothing could be made of {found['passages']:,} passages, {found['defined']:,} of them defined, with "
+            f'{found["links"]:,} links; expected passages that say what they are about ("X is a ...") and name each '
+            "other's titles: see docs/synthesis.md"
+        )
+    yield first
+    yield from claims
 
 
 def _write(records: Iterable[dict[str, Any]], out: Path) -> None:
@@ -145,6 +165,7 @@ def _page(report: dict[str, Any], tallied: Tallied, out: Path) -> str:
             tallied.table(),
             "",
             *(f"left out: {count:,} ({why})" for why, count in report["left_out"].items()),
+            *([f"skipped: {report['skipped']:,} passages that cannot be read"] if report["skipped"] else []),
             f"{report['written']:,} written to {out} in {report['seconds']} s",
         ]
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from baleen.datasets.example import Example
+from baleen.datasets.gold import title_key
 from baleen.synthesis.quality import fingerprint
 
 RUN = 4
@@ -18,16 +19,20 @@ class Avoided:
     """What was named to be kept clear of."""
 
     def __init__(self, examples: Iterable[Example] = (), numbers: Mapping[str, Sequence[int]] | None = None) -> None:
-        """`numbers` gives the pages that a name of a gold passage, its id or its title, may stand for."""
+        """`numbers` gives, by the `name_key` of an id or a title, the pages that it may stand for, in their order."""
+        self._same: dict[int, int] = {}
+        for own in (numbers or {}).values():
+            for number in own:
+                self._same[number] = min(own[0], self._same.get(number, number))
         self._gold: set[frozenset[int]] = set()
         self._runs: dict[str, set[int]] = {}
         for index, example in enumerate(examples):
-            self._gold |= _numbered(example.gold, numbers or {})
+            self._gold |= self._numbered(example.gold, numbers or {})
             for run in _runs(example.text):
                 self._runs.setdefault(run, set()).add(index)
 
     def is_like(self, text: str, gold: Collection[int]) -> bool:
-        if frozenset(gold) in self._gold:
+        if self._gold and self._told_apart(gold) in self._gold:
             return True
         runs = _runs(text)
         shared: dict[int, int] = {}
@@ -36,11 +41,19 @@ class Avoided:
                 shared[index] = shared.get(index, 0) + 1
         return bool(shared) and max(shared.values()) >= SHARED * len(runs)
 
+    def _numbered(self, gold: Sequence[str], numbers: Mapping[str, Sequence[int]]) -> set[frozenset[int]]:
+        """The pages that are gold, if all of them are known."""
+        found = [numbers.get(name_key(name), ()) for name in gold]
+        return {self._told_apart(own[0] for own in found)} if len(found) > 1 and all(found) else set()
 
-def _numbered(gold: Sequence[str], numbers: Mapping[str, Sequence[int]]) -> set[frozenset[int]]:
-    """The pages that are gold, if all of them are known and each by one name."""
-    found = [numbers.get(name, ()) for name in gold]
-    return {frozenset(own[0] for own in found)} if len(found) > 1 and all(found) else set()
+    def _told_apart(self, gold: Iterable[int]) -> frozenset[int]:
+        """Pages by the first that has the same name: a dataset may not say which of them it means."""
+        return frozenset(self._same.get(number, number) for number in gold)
+
+
+def name_key(name: str) -> str:
+    """What the spellings of a name share: entities unescaped, Unicode NFC, single spaces, no capitals."""
+    return title_key(name).casefold()
 
 
 def _runs(text: str) -> set[str]:
