@@ -355,6 +355,85 @@ class TestStreaming:
         assert [len(line) for line in bytelines.read(path)] == [101, 5, 101]
 
 
+class TestLinks:
+    DUMP = json.dumps(
+        {
+            "id": 7,
+            "title": "Krill",
+            "text": [["Krill feed whales.", " R&D in Oslo."], [" No link."]],
+            "text_with_links": [
+                [
+                    'Krill feed <a href="Baleen%20whale">whales</a>.',
+                    ' <a href="R%26D">R&amp;D</a> in <a href="Oslo" class="x">Oslo</a>.',
+                ],
+                [" No link."],
+            ],
+            "charoffset": [[[0, 5]]],
+        }
+    ).encode()
+
+    def passage(self, tmp_path: Path, content: bytes, **options: Any) -> Passage:
+        (passage,) = corpus.read([put(tmp_path / "c.jsonl", content)], **options)
+        return passage
+
+    def test_of_the_wiki_dump_are_kept_where_they_are_asked_for(self, tmp_path: Path) -> None:
+        passage = self.passage(tmp_path, self.DUMP, links=True)
+        assert passage.metadata == {"links": [["whales", "Baleen whale"], ["R&D", "R&D"], ["Oslo", "Oslo"]]}
+        assert passage.sentences == ("Krill feed whales.", "R&D in Oslo.", "No link.")
+
+    def test_are_left_out_otherwise(self, tmp_path: Path) -> None:
+        assert self.passage(tmp_path, self.DUMP).metadata == {}
+
+    def test_come_back_when_they_were_written(self, tmp_path: Path) -> None:
+        passage = self.passage(tmp_path, self.DUMP, links=True)
+        corpus.write([passage], tmp_path / "again.jsonl")
+        assert list(corpus.read(tmp_path / "again.jsonl", links=True)) == [passage]
+
+    def test_of_a_corpus_s_own_are_metadata_as_they_stand(self, tmp_path: Path) -> None:
+        own = {**WHALE, "links": ["Krill", ["them", "Krill"]]}
+        for links in (True, False):
+            assert self.passage(tmp_path, jsonl(own), links=links).metadata == {"links": own["links"]}
+
+    @pytest.mark.parametrize("odd", [None, 3, {}, "plain", [None, [1], {}], '<a href="">nothing</a> <a href="X"></a>'])
+    def test_that_are_none_do_no_harm(self, tmp_path: Path, odd: Any) -> None:
+        assert self.passage(tmp_path, jsonl({**WHALE, "text_with_links": odd}), links=True).metadata == {"links": []}
+
+
+class TestWritingLines:
+    def test_are_written_as_they_are_and_counted(self, tmp_path: Path) -> None:
+        assert corpus.write_lines([b'{"a": 1}', b'"b"'], tmp_path / "c.jsonl") == 2
+        assert (tmp_path / "c.jsonl").read_bytes() == b'{"a": 1}\n"b"\n'
+
+    def test_may_be_compressed(self, tmp_path: Path) -> None:
+        corpus.write_lines([b"1", b"2"], tmp_path / "c.jsonl.gz")
+        assert gzip.decompress((tmp_path / "c.jsonl.gz").read_bytes()) == b"1\n2\n"
+
+    def test_a_file_appears_only_once_it_is_complete(self, tmp_path: Path) -> None:
+        path = put(tmp_path / "c.jsonl", "as it was")
+
+        def lines() -> Iterator[bytes]:
+            yield b"1"
+            raise RuntimeError("the maker stopped")
+
+        with pytest.raises(RuntimeError):
+            corpus.write_lines(lines(), path)
+        assert path.read_text() == "as it was"
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize(
+        ("name", "message"), [("c.csv", "cannot tell the format"), ("no/c.jsonl", "no such folder")]
+    )
+    def test_what_cannot_be_written_is_refused_before_a_line_is_made(
+        self, tmp_path: Path, name: str, message: str
+    ) -> None:
+        lines = iter([b"1"])
+        with pytest.raises(CorpusError, match=message):
+            corpus.write_lines(lines, tmp_path / name)
+        with pytest.raises(CorpusError, match=message):
+            corpus.check_writable(tmp_path / name)
+        assert list(lines) == [b"1"]
+
+
 class TestWriting:
     @pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.gz", "c.jsonl.zst"])
     def test_what_is_written_is_read_back(self, tmp_path: Path, name: str) -> None:

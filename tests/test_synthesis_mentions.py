@@ -28,7 +28,7 @@ class TestName:
 
     def test_is_what_stands_before_the_title_s_bracket(self) -> None:
         name = name_of("Casino Royale (2006 film)")
-        assert (name.text, name.beside) == ("Casino Royale", {"2006", "film"})
+        assert (name.text, name.beside) == ("Casino Royale", frozenset({"2006", "film"}))
 
     def test_words_of_the_bracket_that_tell_nothing_do_not_count(self) -> None:
         assert name_of("Ada Roe (born 1931 in the south)").beside == {"1931", "south"}
