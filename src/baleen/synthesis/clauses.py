@@ -54,7 +54,13 @@ def tidied(sentence: str) -> str:
 
 def is_plain(text: str) -> bool:
     """Whether a tidied sentence is one statement in Latin letters, ended by a full stop."""
-    return text.endswith(".") and text.count('"') % 2 == 0 and _LATIN.fullmatch(text) is not None and "?" not in text
+    return (
+        text.endswith(".")
+        and '""' not in text
+        and text.count('"') % 2 == 0
+        and _LATIN.fullmatch(text) is not None
+        and "?" not in text
+    )
 
 
 def predicate(words: list[str]) -> int | None:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, TREE, Draft
-from baleen.synthesis.mentions import Mention
 from baleen.synthesis.pages import Clause, Page
-from baleen.synthesis.phrases import Describer, Part, Phrase, leaks, part_of, slot, with_replaced
+from baleen.synthesis.phrases import Describer, Part, Phrase, asked, leaks, part_of, slot
 
 _NO_RELATIVE = re.compile(r"[,\d]| (?:and|or|as|that|who|which) |^(?:is|was|are|were) (?:\w+ly |also )?(?:an?|the) ")
-LENGTHS = {INTERSECTION: (3,), COMPARISON: (2, 3)}  # the others take any number of hops
+LENGTHS = {COMPARISON: (2, 3)}  # the others take any number of hops
 MOST_ATTEMPTS = 4
 NEIGHBOURS = 12
 
@@ -76,7 +75,7 @@ class Drafter:
             ]
         if kind == COMPARISON:
             return sorted(number for alike in self._born_alike.values() if len(alike) > 1 for number in alike)
-        depth = {CHAIN: hops - 1, TREE: hops - 2, INTERSECTION: 1}[kind]
+        depth = hops - 1 if kind == CHAIN else hops - 2
         branches = 2 if kind == TREE else 1
         return (
             [page.number for page in self.pages if len(self._spoken(page, depth, 1)) >= branches] if depth > 0 else []
@@ -94,7 +93,9 @@ class Drafter:
     def _chain(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
         page = wanted.page
         for clause in _some(self._spoken(page, wanted.hops - 1), rng):
-            said = self.describer.said(page, clause, wanted.hops, frozenset({page.number}), rng, ask=wanted.ask)
+            said = self.describer.said(
+                page, clause, wanted.hops, frozenset({page.number}), rng, end=asked if wanted.ask else None
+            )
             draft = None if said is None else self._about(page, CHAIN, said, wanted.named, rng)
             if draft is not None:
                 return draft
@@ -152,7 +153,7 @@ class Drafter:
         start = subject.hidden[-1]
         for clause in _some(page.clauses, rng):
             used = frozenset({page.number, start})
-            said = self.describer.said(page, clause, wanted.hops - 1, used, rng, ask=wanted.ask)
+            said = self.describer.said(page, clause, wanted.hops - 1, used, rng, end=asked if wanted.ask else None)
             if said is not None:
                 order = (start, page.number, *said.hidden)
                 facts = _union(subject.facts, said.facts)
@@ -174,24 +175,18 @@ class Drafter:
         return Phrase(parts, ((number, clause.sid), (page.number, page.defined)), (page.number, number))
 
     def _intersection(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        if wanted.hops != 3 or wanted.ask:
+        """A chain whose last page is what another one, which is named, speaks of too."""
+        if wanted.hops < 3 or wanted.ask:
             return None
         page = wanted.page
-        for clause in _some(self._spoken(page, 1), rng):
-            for mention in self.describer.replaceable(clause, frozenset({page.number})):
-                draft = self._shared(page, clause, mention, rng)
-                if draft is not None:
-                    return draft
+        for clause in _some(self._spoken(page, wanted.hops - 2), rng):
+            used = frozenset({page.number})
+            said = self.describer.said(page, clause, wanted.hops - 2, used, rng, end=self._role)
+            if said is not None:
+                order = (page.number, *said.hidden)
+                named = (page.number, order[-1])
+                return Draft(INTERSECTION, (Part(page.subject),), said.parts, said.facts, order, named)
         return None
-
-    def _shared(self, page: Page, clause: Clause, mention: Mention, rng: random.Random) -> Draft | None:
-        role = self._role(self.pages[mention.target], frozenset({page.number}), rng)
-        said = None if role is None else with_replaced(page, clause, 0, mention, role)
-        if said is None or _length(said) > 30:
-            return None
-        common, other = said.hidden
-        order = (page.number, common, other)
-        return Draft(INTERSECTION, (Part(page.subject),), said.parts, said.facts, order, (page.number, other))
 
     def _comparison(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
         """Two of a kind: which was first; the other one by name, or, for more hops, by its role."""
@@ -239,10 +234,6 @@ def _joined(one: Phrase, two: Phrase) -> Phrase:
 
 def _union(one: Sequence[tuple[int, int]], two: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys([*one, *two]))
-
-
-def _length(phrase: Phrase) -> int:
-    return len(phrase.text.split())
 
 
 def _same_opening(one: Clause, other: Clause) -> bool:

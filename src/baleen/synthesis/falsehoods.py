@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 from baleen.datasets.example import NOT_ENOUGH, REFUTED
 from baleen.synthesis.drafts import COMPARISON, Draft
-from baleen.synthesis.lexicon import OPPOSITES
+from baleen.synthesis.lexicon import BEFORE_MENTION, OPPOSITES
+from baleen.synthesis.mentions import Mention
 from baleen.synthesis.pages import Clause, Page
 from baleen.synthesis.phrases import GLUE, Part
 
@@ -94,7 +95,7 @@ class Falsifier:
         return None
 
     def _entity(self, part: Part, rng: random.Random) -> str | None:
-        mentions = [mention for mention in part.mentions if not part.text[: mention.start].endswith("the ")]
+        mentions = [mention for mention in part.mentions if _apart(part.text, mention)]
         rng.shuffle(mentions)
         for mention in mentions:
             other = self._sibling(self.pages[mention.target], self.pages[part.page], rng)
@@ -174,6 +175,14 @@ def _openings(page: Page) -> list[list[str]]:
     """The first two words of all that a page says of itself, when it began included."""
     begun = [["was", page.begun[0]]] if page.begun else []
     return begun + [clause.text.split()[:2] for clause in page.clauses]
+
+
+def _apart(text: str, mention: Mention) -> bool:
+    """Whether a name stands by itself, so that another fits: after a preposition, a comma or "and", and not in a compound."""
+    before, after = text[: mention.start].split(), text[mention.end :]
+    if not before or not (before[-1] in BEFORE_MENTION or before[-1].endswith(",")):
+        return False
+    return not after or after[0] in ",." or (after[0] == " " and not after[1:2].isupper())
 
 
 def _inside(span: tuple[int, int], part: Part) -> bool:

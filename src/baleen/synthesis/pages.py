@@ -137,7 +137,7 @@ def noun_of(text: str) -> tuple[str, str, str] | None:
     """The article, the noun phrase and its noun of what a definition's predicate begins with.
 
     "an American actress and film producer who ..."     "an", "American actress and film producer", "producer"
-    "the 44th edition of the Berlin Marathon"           "the", "44th edition of the Berlin Marathon", "edition"
+    "a member of parliament from 1990"                  "a", "member of parliament", "member"
     """
     article, _, rest = text.partition(" ")
     words = rest.split()

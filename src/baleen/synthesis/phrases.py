@@ -22,13 +22,16 @@ GLUE = -1
 _WORD = re.compile(r"[^\W_]+")
 _AFTER_MENTION = PREPOSITIONS | word_set("and or who which as where when while until since but that")
 _NEXT = re.compile(r"^ ([a-z]+)\b")
-_SPORT = re.compile(r"\b(?:play(?:s|ed|ing)?|coach(?:ed)?|draft(?:ed)?|sign(?:ed|s)|traded|defeated|beat|loan)\b")
+_SPORT = re.compile(
+    r"\b(?:play(?:s|ed|ing)?|coach(?:ed)?|draft(?:ed)?|sign(?:ed|s)|traded|defeated|beat|loan|manager|captain|player|goalkeeper)\b"
+)
 _ROLE = re.compile(r"[A-Z]?[a-z]+(?:-[a-z]+)?")
 _OF_NAME = word_set(
     """city town village island state province county municipality region district borough suburb parish department kingdom
     republic hamlet commune prefecture capital community"""
 )
 _WHERE = word_set("in from near of to around into outside within through on under inside")
+_ALSO_WHO = word_set("of from to under")  # of _WHERE: what a person may follow too
 LONGEST_DESCRIPTION = 18
 
 
@@ -86,8 +89,8 @@ def _lead(before: Sequence[str]) -> int | None:
         word = before[stop - 1]
         if word == "of" and stop >= 2 and before[stop - 2] in _OF_NAME:
             stop -= 2
-        elif word == "of" and stop >= 2 and before[stop - 2][:1].isupper():
-            return None  # "the Bight of", "Duke of"
+        elif word == "of" and stop >= 2 and _no_name_follows(before[stop - 2]):
+            return None
         elif word in BEFORE_MENTION:
             return stop
         elif stop == 1 and is_finite(word) and word not in COPULAS:
@@ -97,6 +100,11 @@ def _lead(before: Sequence[str]) -> int | None:
         else:
             return None
     return None
+
+
+def _no_name_follows(word: str) -> bool:
+    """Whether "of" after a word begins a part of a name, or a list of names: "Bight of", "states of"."""
+    return word[:1].isupper() or (word.endswith("s") and word[:-1] in _OF_NAME) or word == "cities"
 
 
 def _is_role(word: str) -> bool:
@@ -128,6 +136,9 @@ def leaks(text: str, name: str) -> bool:
     """Whether a text gives a name away: a capitalised word or a number of the name stands in it."""
     telling = {word for word in _WORD.findall(name) if (word[0].isupper() or word.isdigit()) and len(word) > 2}
     return bool(telling & set(_WORD.findall(text)))
+
+
+End = Callable[[Page, frozenset[int], random.Random], Phrase | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +181,15 @@ class Describer:
         return reach
 
     def describe(
-        self, page: Page, hops: int, used: frozenset[int], rng: random.Random, ask: bool = False
+        self, page: Page, hops: int, used: frozenset[int], rng: random.Random, end: End | None = None
     ) -> Phrase | None:
         """A noun phrase for `page` that rests on `hops` pages, itself the first, none of them in `used`.
 
-        To `ask`, the last of them ends in a question for a page that it mentions: "a film directed by which filmmaker".
+        With an `end`, the last of them speaks of one more page, in the words that `end` has for that.
         """
         forms = self._forms[page.number]
         for form in rng.sample(forms, len(forms)):
-            phrase = self.said(page, form.clause, hops, used | {page.number}, rng, ask=ask, start=form.start)
+            phrase = self.said(page, form.clause, hops, used | {page.number}, rng, end=end, start=form.start)
             if phrase is None:
                 continue
             found = replace(
@@ -199,18 +210,21 @@ class Describer:
         used: frozenset[int],
         rng: random.Random,
         *,
-        ask: bool = False,
+        end: End | None = None,
         start: int = 0,
     ) -> Phrase | None:
         """A clause of `page` from `start` on, which rests on `hops` pages: as it stands, or a mention in it described."""
-        if hops == 1 and not ask:
+        if hops == 1 and end is None:
             return Phrase((part_of(page, clause, start),), ((page.number, clause.sid),))
         mentions = self.replaceable(clause, used, start, self.reach, hops - 1)
         for mention in rng.sample(mentions, len(mentions)):
             target = self.pages[mention.target]
             if hops == 1 and clause.text[mention.start : mention.end] != target.name:
                 continue  # a surname: the answer must stand in the sentence
-            inner = _asked(target) if hops == 1 else self.describe(target, hops - 1, used, rng, ask)
+            if hops > 1:
+                inner = self.describe(target, hops - 1, used, rng, end)
+            else:
+                inner = end(target, used, rng) if end else None
             if inner is not None:
                 return with_replaced(page, clause, start, mention, inner)
         return None
@@ -229,9 +243,12 @@ class Describer:
         place = slot(clause, mention)
         if place is None:
             return False
-        if self.pages[mention.target].kind not in PLACES:
+        target, words = self.pages[mention.target], clause.text[:place].split()
+        before = words[-1]
+        if target.person:  # nothing lies in Saint Paul the man, or north of him
+            return before not in _WHERE - _ALSO_WHO and not words[-2:][0].endswith(("north", "south", "east", "west"))
+        if target.kind not in PLACES:
             return True
-        before = clause.text[:place].rsplit(None, 1)[-1]
         return before in _WHERE and not _SPORT.search(clause.text)  # where "Valencia" may be the city's club
 
 
@@ -247,8 +264,9 @@ def _forms(page: Page) -> list[Form]:
     return forms + [Form((opening,), clause) for clause in page.clauses if len(clause.text.split()) <= room]
 
 
-def _asked(page: Page) -> Phrase | None:
-    """A question for a page by its kind."""
+def asked(page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None:
+    """An `End` that asks for a page by its kind: "a film directed by which filmmaker"."""
+    del used, rng
     return Phrase((Part(f"which {page.noun}"),), (), (), page.number) if page.article != "the" else None
 
 

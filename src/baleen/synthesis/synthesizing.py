@@ -30,7 +30,7 @@ from baleen.synthesis.solving import SingleHop
 from baleen.types import Record
 
 BATCH = 4096  # claims that are asked of a single search together
-MISSES = 3  # times that a page may come to nothing for a kind and a number of hops before it is left alone
+MISSES = 3  # times in a row that a page may come to nothing for a kind and a number of hops before it is left alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +130,23 @@ class Synthesizer:
         deck = self._decks[kind, hops]
         while (number := deck.draw()) is not None:
             made = self._draw(kind, hops, number)
+            deck.note(number, hit=made is not None)
             if made is not None:
-                self._starts[number] += 1
                 return made
-            deck.missed(number)
-            if self._starts[number] >= self.config.per_page:
-                deck.drop(number)
         return None
 
     def _draw(self, kind: str, hops: int, number: int) -> _Made | None:
         """A draft about one page, turned and looked over."""
         rng, config = self._rng, self.config
-        if self._starts[number] >= config.per_page:
-            return None
         question = rng.random() < config.questions
         ask = question and kind in {CHAIN, BRIDGE} and rng.random() < 0.7
         named = rng.random() >= config.unnamed
         draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
         made = None if draft is None else self._question(draft) if question else self._statement(draft)
-        return made if made is not None and self._good(made) else None
+        if made is None or self._starts[made.draft.order[0]] >= config.per_page or not self._good(made):
+            return None
+        self._starts[made.draft.order[0]] += 1
+        return made
 
     def _statement(self, draft: Draft) -> _Made | None:
         label = _drawn(self.config.labels, self._rng)
@@ -212,7 +210,7 @@ class Synthesizer:
 
 
 class _Deck:
-    """Pages in random order, shuffled again when all were drawn; one that misses too often is not drawn again."""
+    """Pages in random order, shuffled again when all were drawn; one that misses too often in a row is not drawn again."""
 
     def __init__(self, numbers: Sequence[int], rng: random.Random) -> None:
         self._numbers, self._rng = list(numbers), rng
@@ -225,11 +223,9 @@ class _Deck:
             self._left = self._rng.sample(self._numbers, len(self._numbers))
         return self._left.pop() if self._left else None
 
-    def missed(self, number: int) -> None:
-        self._misses[number] += 1
-
-    def drop(self, number: int) -> None:
-        self._misses[number] = MISSES
+    def note(self, number: int, *, hit: bool) -> None:
+        """Whether something came of a page."""
+        self._misses[number] = 0 if hit else self._misses[number] + 1
 
 
 def _drawn(shares: Any, rng: random.Random) -> Any:
