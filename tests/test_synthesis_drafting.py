@@ -151,8 +151,12 @@ class TestComparison:
             assert one.begun[0] == two.begun[0]
 
     def test_two_are_enough_for_one(self) -> None:
-        texts = {f"{name}": [f"{name} is a town in Corvia.", f"It was founded in {year}."] for name, year in
-                 (("Brenholt", 1288), ("Tarnby", 1402))}  # fmt: skip
+        texts = {
+            "Brenholt": ["Brenholt is a town in Corvia.", "It was founded in 1288.", "It lies on the Aske River."],
+            "Tarnby": ["Tarnby is a town in Corvia.", "It was founded in 1402.", "It lies on the Blue Lake."],
+            "Aske_River": ["Aske River is a river."],
+            "Blue_Lake": ["Blue Lake is a lake."],
+        }
         assert {draft.text for draft in drafted(graph_of(**texts), COMPARISON, 2)} == {
             "Brenholt was founded before Tarnby.",
             "Tarnby was founded after Brenholt.",

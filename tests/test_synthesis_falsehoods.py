@@ -12,9 +12,10 @@ from baleen.datasets.example import NOT_ENOUGH, REFUTED
 from baleen.synthesis.drafting import Drafter
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, TREE, Draft
 from baleen.synthesis.falsehoods import BORROWED, ENTITY, NUMBER, ORDER, RELATION, Falsehood, Falsifier
-from baleen.synthesis.graph import Graph
+from baleen.synthesis.graph import Graph, read_graph
 from baleen.synthesis.lexicon import OPPOSITES
 from baleen.synthesis.phrases import Describer, Part
+from baleen.types import Passage
 from small_encyclopaedia import graph, graph_of
 
 CELLS = [(CHAIN, 2), (CHAIN, 3), (BRIDGE, 2), (BRIDGE, 3), (TREE, 3), (INTERSECTION, 3), (COMPARISON, 2)]
@@ -119,6 +120,29 @@ class TestRefuted:
         assert falsifier(found).refute(draft, random.Random(0)) is None
 
     @pytest.mark.parametrize("seed", range(20))
+    def test_a_year_is_not_changed_to_one_that_the_page_gives(self, seed: int) -> None:
+        years = " ".join(str(year) for year in range(1930, 1970) if year != 1955)
+        found = graph_of(Bob_Low=["Bob Low (born 1940) is a poet.", "He won it in 1950.", f"Prizes: {years}."])
+        draft = Draft(CHAIN, (Part("Bob Low"),), (Part("came in 1950", 0, 1),), ((0, 1),), (0,), (0,))
+        false = falsifier(found).refute(draft, random.Random(seed))
+        assert false is None or "1955" in false.draft.text
+
+    @pytest.mark.parametrize(("said", "text"), [
+        ("It has a stand.", "Bob Low played for Tarnby United."),
+        ("It was led by Bob Low.", None),
+    ])  # fmt: skip
+    def test_an_entity_is_not_changed_to_one_that_speaks_of_the_page(self, said: str, text: str | None) -> None:
+        found = graph_of(
+            Bob_Low=["Bob Low (born 1940) is a footballer.", "He played for Brenholt Rovers."],
+            Brenholt_Rovers=["Brenholt Rovers is a football club."],
+            Tarnby_United=["Tarnby United is a football club.", said],
+        )
+        clause = found.pages[0].clauses[0]
+        draft = Draft(CHAIN, (Part("Bob Low"),), (Part(clause.text, 0, 1, clause.mentions),), ((0, 1),), (0,), (0,))
+        false = falsifier(found).refute(draft, random.Random(0))
+        assert (false.draft.text if false else None) == text
+
+    @pytest.mark.parametrize("seed", range(20))
     def test_numbers_inside_a_name_stay(self, seed: int) -> None:
         found = graph_of(
             Area_1951=["Area 1951 is a band.", "It was formed in Corvia."],
@@ -164,10 +188,11 @@ class TestNotEnough:
         assert falsifier(found).unsettle(draft, random.Random(0)) is None
 
     def test_nothing_is_borrowed_from_another_section_of_the_same_document(self) -> None:
-        said = ["Brenholt is a town in Corvia.", "It has a harbour."]
-        found = graph_of(
-            Brenholt=said, **{"Brenholt: history": ["Brenholt is a town.", "It was built by monks from Osterby."]}
-        )
+        sections = [
+            ["Brenholt is a town.", "It has a harbour."],
+            ["Brenholt is a town.", "It was built by monks from Osterby."],
+        ]
+        found = read_graph(Passage.from_sentences(str(sid), "Brenholt", said) for sid, said in enumerate(sections))
         part = Part("has a harbour", 0, 1, whole=True)
         draft = Draft(CHAIN, (Part("Brenholt"),), (part,), ((0, 1),), (0,), (0,))
         assert falsifier(found).unsettle(draft, random.Random(0)) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 
 import numpy as np
@@ -37,15 +38,30 @@ def scores(texts: list[str], query: str) -> list[float]:
     return found
 
 
+def is_rank(rank: int, found: list[float], gold: list[int]) -> bool:
+    """Whether so many score as well as the worst of the gold ones, up to rounding."""
+    least = min(found[number] for number in gold)
+    return sum(score > least + 1e-4 for score in found) < rank <= sum(score >= least - 1e-4 for score in found)
+
+
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, QUESTIONS)
 def test_ranks_are_those_of_bm25(texts: list[str], asked: list[tuple[str, list[int]]]) -> None:
     queries, golds = [query for query, _ in asked], [[number % len(texts) for number in gold] for _, gold in asked]
     ranks = SingleHop(texts).hardest_ranks(queries, golds)
     for query, gold, rank in zip(queries, golds, ranks.tolist(), strict=True):
-        found = scores(texts, query)
-        least = min(found[number] for number in gold)
-        assert sum(score > least + 1e-4 for score in found) < rank <= sum(score >= least - 1e-4 for score in found)
+        assert is_rank(rank, scores(texts, query), gold)
+
+
+def test_ranks_are_those_of_bm25_for_texts_of_many_lengths() -> None:
+    rng = random.Random(0)
+    texts = [" ".join(f"w{rng.randrange(600)}" for _ in range(rng.randrange(1, 40))) for _ in range(80)]
+    golds = [rng.sample(range(80), 2) for _ in range(100)]
+    queries = [" ".join(rng.choice(texts[number].split()) for number in gold * 3) for gold in golds]
+    ranks = SingleHop(texts).hardest_ranks(queries, golds).tolist()
+    assert all(
+        is_rank(rank, scores(texts, query), gold) for query, gold, rank in zip(queries, golds, ranks, strict=True)
+    )
 
 
 def test_the_passage_that_is_found_last_counts() -> None:
