@@ -17,7 +17,7 @@ from small_encyclopaedia import TEXTS, graph, graph_of
 
 TITLES = list(TEXTS)
 CELLS = [(CHAIN, 2), (CHAIN, 3), (CHAIN, 4), (BRIDGE, 2), (BRIDGE, 3), (BRIDGE, 4), (TREE, 3), (TREE, 4)]
-CELLS += [(INTERSECTION, 3), (COMPARISON, 2), (COMPARISON, 3)]
+CELLS += [(INTERSECTION, 3), (INTERSECTION, 4), (COMPARISON, 2), (COMPARISON, 3)]
 
 
 def drafter(graph: Graph) -> Drafter:
