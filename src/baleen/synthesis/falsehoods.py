@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from baleen.datasets.example import NOT_ENOUGH, REFUTED
-from baleen.synthesis.drafts import COMPARISON, Draft
+from baleen.synthesis.drafts import BRIDGE, COMPARISON, Draft
 from baleen.synthesis.lexicon import BEFORE_MENTION, OPPOSITES
 from baleen.synthesis.mentions import Mention
 from baleen.synthesis.pages import Clause, Page
@@ -27,6 +27,8 @@ from baleen.synthesis.phrases import GLUE, Part
 NUMBER, ENTITY, RELATION, BORROWED, ORDER = "number", "entity", "relation", "borrowed", "order"
 _YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
 _COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DAY = re.compile(rf"\b(?:{_MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{_MONTHS})\b")
 _RANK = re.compile(r"\b(\d{1,3})(th|st|nd|rd)\b")
 _WORD = re.compile(r"[A-Za-z']+")
 _OWN = re.compile(r"\b(?:his|her|its|their|himself|herself|itself)\b")
@@ -59,7 +61,9 @@ class Falsifier:
             return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
         ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
         rng.shuffle(ways)
+        told = len(draft.subject) if draft.kind == BRIDGE else 0  # a bridge's subject only says of what the rest speaks
         places = [place for place in enumerate(draft.parts) if place[1].page != GLUE and not place[1].opening]
+        places = [place for place in places if place[0] >= told]
         rng.shuffle(places)
         for how, change in ways:
             for position, part in places:
@@ -73,11 +77,12 @@ class Falsifier:
         places = [place for place in enumerate(draft.parts) if place[1].whole]
         rng.shuffle(places)
         for position, part in places:
-            borrowed = self._borrowed(self.pages[part.page], rng)
-            if borrowed is None:
+            found = self._borrowed(self.pages[part.page], rng)
+            if found is None:
                 continue
+            lender, borrowed = found
             said = self.pages[part.page].defined
-            changed = _with(draft, position, Part(borrowed.text, part.page, said))
+            changed = _with(draft, position, Part(borrowed.text, part.page, said, lender=(lender.number, borrowed.sid)))
             used = {(other.page, other.sid) for other in changed.parts if other.page != GLUE}
             kept = [fact for fact in draft.facts if fact != (part.page, part.sid) or fact in used]
             facts = tuple(dict.fromkeys([*kept, (part.page, said)]))
@@ -86,7 +91,7 @@ class Falsifier:
 
     def _number(self, part: Part, rng: random.Random) -> str | None:
         for pattern, other in ((_YEAR, _other_year), (_COUNT, _other_count), (_RANK, _other_rank)):
-            found = pattern.search(part.text)
+            found = pattern.search(_DAY.sub(lambda day: " " * len(day[0]), part.text))
             if found is None or _inside(found.span(), part):
                 continue
             new = other(found[0], rng)
@@ -138,14 +143,14 @@ class Falsifier:
             return None  # who joined a club and left it
         return part.text[: match.start()] + OPPOSITES[match[0]] + part.text[match.end() :]
 
-    def _borrowed(self, page: Page, rng: random.Random) -> Clause | None:
+    def _borrowed(self, page: Page, rng: random.Random) -> tuple[Page, Clause] | None:
         """A clause of a page of the same kind that tells something, and of which this page says nothing."""
         kin = self._kinds.get((page.kind, page.person), [])
         for number in rng.sample(kin, min(SAMPLE, len(kin))):
             other = self.pages[number]
             clauses = [clause for clause in other.clauses if self._foreign(clause, page)]
             if clauses and other.name != page.name and page.number not in other.links:
-                return rng.choice(clauses)
+                return other, rng.choice(clauses)
         return None
 
     def _foreign(self, clause: Clause, page: Page) -> bool:

@@ -158,3 +158,9 @@ PLACES = word_set(
     """city town village municipality capital commune borough suburb district county province state country island region
     territory community locality hamlet parish metropolis seaport port place area neighborhood neighbourhood prefecture"""
 )
+
+# Nouns that end as adverbs, participles and superlatives do.
+NOUNS_ALL_THE_SAME = word_set(
+    """building painting king ring wing spring crossing meeting wedding landing recording ruling string sibling duckling
+    forest contest conquest priest guest chest harvest family assembly monopoly anomaly bed seed shed breed"""
+)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from baleen.synthesis.clauses import clauses, is_plain, predicate
-from baleen.synthesis.lexicon import AFTER_NOUN, EMPTY_NOUNS, NOT_NOUNS, WORDLY_KINDS
+from baleen.synthesis.lexicon import AFTER_NOUN, EMPTY_NOUNS, NOT_NOUNS, NOUNS_ALL_THE_SAME, WORDLY_KINDS
 from baleen.synthesis.mentions import Mention, Name, name_of
 from baleen.synthesis.words import word_set
 
@@ -163,16 +163,11 @@ def _stop(words: Sequence[str]) -> int:
 
 
 def _is_noun_phrase(phrase: str, kind: str) -> bool:
-    if (
-        not 1 <= len(phrase.split()) <= 8
-        or kind in WORDLY_KINDS | NOT_NOUNS
-        or not kind.isascii()
-        or not kind.isalpha()
-    ):
+    if not 1 <= len(phrase.split()) <= 8 or " the " in phrase or phrase.endswith(" and") or "," in phrase:
         return False
-    if not kind.islower() or kind.endswith(("ly", "est", "ing", "ed")):
+    if kind in WORDLY_KINDS | NOT_NOUNS or not (kind.isascii() and kind.isalpha() and kind.islower()):
         return False
-    return " the " not in phrase and not phrase.endswith(" and") and "," not in phrase
+    return kind in NOUNS_ALL_THE_SAME or not kind.endswith(("ly", "est", "ing", "ed"))
 
 
 def _is_person(sentences: Sequence[str], noun: str, kind: str) -> bool:

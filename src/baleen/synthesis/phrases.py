@@ -45,6 +45,7 @@ class Part:
     mentions: tuple[Mention, ...] = ()
     whole: bool = False  # a whole clause about its page, which might have been said of another of the page's kind
     opening: bool = False  # what says of which kind a page is: to be left as it is
+    lender: tuple[int, int] | None = None  # the page and sid that it is really from, where it was borrowed
 
 
 @dataclass(frozen=True, slots=True)

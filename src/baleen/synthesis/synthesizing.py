@@ -23,7 +23,7 @@ from baleen.synthesis.drafting import Drafter
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, Draft
 from baleen.synthesis.falsehoods import Falsifier
 from baleen.synthesis.graph import Graph
-from baleen.synthesis.phrases import GLUE, Describer
+from baleen.synthesis.phrases import GLUE, Describer, Part
 from baleen.synthesis.quality import fingerprint, names_any, reads_well
 from baleen.synthesis.settings import SynthesisConfig
 from baleen.synthesis.solving import SingleHop
@@ -185,13 +185,13 @@ class Synthesizer:
         self.dropped[why] += 1
         return False
 
+    def _piece(self, part: Part) -> dict[str, Any]:
+        page, sid = part.lender or (part.page, part.sid)
+        return {"text": part.text.strip(), "id": self.graph.pages[page].pid, "sid": sid}
+
     def _claim(self, number: int, made: _Made, rank: int) -> Claim:
         pids = [page.pid for page in (self.graph.pages[each] for each in made.draft.order)]
-        pieces = tuple(
-            {"text": part.text.strip(), "id": self.graph.pages[part.page].pid, "sid": part.sid}
-            for part in made.draft.parts
-            if part.page != GLUE
-        )
+        pieces = tuple(self._piece(part) for part in made.draft.parts if part.page != GLUE)
         facts = sorted((made.draft.order.index(page), sid) for page, sid in made.draft.facts)
         return Claim(
             id=f"{self.config.seed}-{number:06d}",
