@@ -55,7 +55,7 @@ def mining_rows(size: int, queries: int, facts: int, device: str | None = None) 
     blocks = _blocks(corpus, place)
     rows: list[MiningRow] = []
     expected: Tensor | None = None
-    for name, way in _ways(place).items():
+    for name, way in _ways(place, corpus.dim).items():
         found, seconds = _timed(way, parts, blocks)
         expected = found if expected is None else expected
         lanes = sum(len(own.vectors) for own, _ in parts)
@@ -75,9 +75,9 @@ def mining_rows(size: int, queries: int, facts: int, device: str | None = None) 
     return rows
 
 
-def _ways(device: torch.device) -> dict[str, Way]:
+def _ways(device: torch.device, dim: int) -> dict[str, Way]:
     ways: dict[str, Way] = {"written out": written_out, "in pieces": _in_pieces}
-    return {**ways, "fused": _fused} if can_fuse(device) else ways
+    return {**ways, "fused": _fused} if can_fuse(device, dim) else ways
 
 
 def written_out(lanes: Lanes, passages: Tensor, keep: int | None) -> Tensor:

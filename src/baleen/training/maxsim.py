@@ -24,7 +24,7 @@ from torch import Tensor
 log = logging.getLogger(__name__)
 
 LOWEST = -1.01  # below every cosine, rounded as they are
-HALVINGS = 14
+HALVINGS = 20  # as many matches as a query may have stay within a thousandth, be they all the same
 PIECES = {"cpu": 2**20, "gpu": 2**28}  # similarities that are made at once
 CACHED = {"cpu": 2**16, "gpu": 2**26}  # matches whose largest are looked for at once
 
@@ -64,14 +64,18 @@ def has_triton() -> bool:
 
 
 @cache
-def can_fuse(device: torch.device) -> bool:
-    """Whether the fused kernels run on `device` and are right there: tried once, on a few numbers."""
+def can_fuse(device: torch.device, dim: int) -> bool:
+    """Whether the fused kernels run on `device` with vectors of `dim` and are right there: tried once, on a few numbers.
+
+    There are enough tokens for the largest of their tiles, for which a device may lack the room.
+    """
     if device.type != "cuda" or not has_triton():
         return False
-    drawn = np.random.default_rng(0).standard_normal((2, 5, 7, 32)).astype(np.float16)
-    lanes, passages = Lanes.of(list(drawn[0] / 16), device, torch.float16), torch.from_numpy(drawn[1] / 16).to(device)
+    drawn = np.random.default_rng(0).standard_normal((2, 5, 128, dim)).astype(np.float32)
+    queries, passages = (drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)).astype(np.float16)
+    lanes, block = Lanes.of(list(queries), device, torch.float16), torch.from_numpy(passages).to(device)
     try:
-        ours, theirs = (focused_scores(lanes, passages, 3, fused=fused) for fused in (True, False))
+        ours, theirs = (focused_scores(lanes, block, 3, fused=fused) for fused in (True, False))
     except Exception as error:  # a compiler that is lacking, or whatever else Triton says
         log.warning("the fused kernels cannot be used on %s (%s): mining will be slower", device, error)
         return False
@@ -93,7 +97,7 @@ def focused_scores(lanes: Lanes, passages: Tensor, keep: int | None, *, fused: b
     """
     if not lanes.longest:
         return torch.zeros(len(lanes), len(passages), device=passages.device)
-    if can_fuse(passages.device) if fused is None else fused:
+    if can_fuse(passages.device, passages.shape[2]) if fused is None else fused:
         from baleen.training import maxsim_kernel
 
         found = maxsim_kernel.best_matches(lanes.vectors, passages)
