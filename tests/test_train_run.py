@@ -23,6 +23,7 @@ from baleen.errors import CheckpointError, ConfigError, DatasetError, TrainingEr
 from baleen.index import Index
 from baleen.model_folder import read_model
 from baleen.system import Baleen
+from baleen.training.inspection import Inspected
 from baleen.training.matching import holds
 from baleen.training.plan import read_plan
 from baleen.training.reading_scores import Scored
@@ -215,6 +216,33 @@ def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copie
     with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
         run(other, copied)
     assert stamps(copied) == before
+
+
+FILE = 'file = "train.jsonl" }'
+
+
+def test_a_stage_is_not_done_anew_on_other_questions_than_those_before_it(toy: ToyWorld, copied: Path) -> None:
+    before = stamps(copied)
+    other = write_plan(toy.folder, "fewer", (FILE, 'file = "train.jsonl", limit = 5 }'))
+    with pytest.raises(TrainingError, match="before 'reading' were made of other collections.*start from 'start'"):
+        run(other, copied, stage="reading")
+    assert stamps(copied) == before
+    assert run(other, copied, stage="start")["stages"]["hop-1"]["claims"] == 5
+
+
+def test_a_stage_is_done_anew_with_other_weights(toy: ToyWorld, copied: Path) -> None:
+    heavier = write_plan(toy.folder, "heavier", (FILE, 'file = "train.jsonl", weight = 3.0 }'))
+    run(heavier, copied, stage="reading")
+    assert read_json(copied / "plan.json")["collections"][0]["train"][0]["weight"] == 3
+
+
+def test_hops_that_a_plan_had_before_are_not_told(toy: ToyWorld, tmp_path: Path) -> None:
+    run(write_plan(toy.folder, "long", ALONE, ("hops = 2", "hops = 3")), tmp_path / "run")
+    summary = run(write_plan(toy.folder, "short", ALONE), tmp_path / "run", stage="hop-2")
+    (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", Inspected)  # which stays where it lies
+    alone = run(toy.folder / "short.toml", tmp_path / "alone")
+    assert summary["agreement"] == alone["agreement"]
+    assert max(line.hop for line in explain(tmp_path / "run", left.qid)) == 2
 
 
 def test_a_folder_of_something_else_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ Every key that is not known is refused with the nearest that is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,15 @@ class RunPlan:
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file."""
         return {key: value for key, value in asdict(self).items() if key != "root"}
+
+
+def data_of(told: Mapping[str, Any]) -> Any:
+    """Which passages and questions there are, of what `told` says: all about collections but how often each is taken."""
+    return told["missing"], [{**plan, **_unweighted(plan)} for plan in told["collections"]]
+
+
+def _unweighted(collection: Mapping[str, Any]) -> dict[str, Any]:
+    return {part: [{**source, "weight": None} for source in collection[part]] for part in ("train", "dev")}
 
 
 def read_plan(path: Path) -> RunPlan:

@@ -30,10 +30,10 @@ from baleen.model_folder import write_model
 from baleen.training.distributed import local_device, started_processes, world
 from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
-from baleen.training.plan import RunPlan
+from baleen.training.plan import RunPlan, data_of
 from baleen.training.reading_run import ReadingRun
 from baleen.training.rounds import Rounds
-from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records, write_json
+from baleen.training.run_folder import CHECKPOINT, PLAN, RunFolder, read_records, write_json
 from baleen.training.world import World, load_world
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str 
     own = local_device(device) if started_processes() > 1 else usable_device(device)
     with world(own) as processes:
         run = RunFolder(folder, stages(plan), processes)
-        run.begin(plan.told(), _stage_of(plan, stage))
+        run.begin(plan.told(), _stage_of(plan, stage), data_of)
         if processes.agreed((folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)):
             log.info("%s: every stage is done", folder)
         else:
@@ -153,4 +153,7 @@ def _lines(file: Path, qid: str) -> Iterator[Inspected]:
 
 
 def _inspected(folder: Path) -> list[Path]:
-    return sorted(folder.glob("hop-*/inspected.jsonl"))
+    """Of the hops that the run's plan has, and none that it had before."""
+    hops = read_json(folder / PLAN).get("hops", 0) if (folder / PLAN).exists() else 0
+    files = (folder / f"hop-{turn}" / "inspected.jsonl" for turn in range(1, hops + 1))
+    return [file for file in files if file.exists()]

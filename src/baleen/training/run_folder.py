@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind", bound=Record)
 Report = Mapping[str, Any]
+Data = Callable[[Mapping[str, Any]], Any]
 
 DONE, PLAN, CHECKPOINT = "done.json", "plan.json", "checkpoint"
 
@@ -92,23 +93,25 @@ class RunFolder:
             model.save(folder / CHECKPOINT)
         self.processes.wait()
 
-    def begin(self, plan: Mapping[str, Any], first: str | None = None) -> None:
+    def begin(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
         """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
 
-        With `first`, that stage and those after it start anew, under this plan, on what the stages before it made.
+        With `first`, that stage and those after it start anew, under this plan, on what the stages before it made:
+        `data(plan)`, which all stages look up what they are about in, must be the same then.
         """
         if first is not None and first not in self.stages:
             raise ConfigError(f"there is no stage '{first}'; the stages are {', '.join(self.stages)}")
         if self.processes.first:
-            self._begin(json.loads(json.dumps(plan)), first)
+            self._begin(json.loads(json.dumps(plan)), first, data)
         self.processes.wait()
 
-    def _begin(self, plan: Mapping[str, Any], first: str | None) -> None:
+    def _begin(self, plan: Mapping[str, Any], first: str | None, data: Data) -> None:
         if not (self.root / PLAN).exists() and self.root.exists() and any(self.root.iterdir()):
             raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
         if first is None:
             self._refuse_another(plan)
         else:
+            self._refuse_other_data(plan, first, data)
             self._forget(self.stages[self.stages.index(first) :])
         self.root.mkdir(parents=True, exist_ok=True)
         write_json(self.root / PLAN, plan)
@@ -123,6 +126,15 @@ class RunFolder:
             raise TrainingError(
                 f"{self.root}: holds a run of other settings ({', '.join(changed)} differ): choose another folder, "
                 "or name the stage to start from"
+            )
+
+    def _refuse_other_data(self, plan: Mapping[str, Any], first: str, data: Data) -> None:
+        """Where a stage is kept that was made of other data than those after it would be."""
+        file, kept = self.root / PLAN, self.stages[: self.stages.index(first)]
+        if kept and file.exists() and data(json.loads(file.read_text("utf-8"))) != data(plan):
+            raise TrainingError(
+                f"{self.root}: the stages before '{first}' were made of other collections than the plan has now: "
+                f"start from '{self.stages[0]}', or choose another folder"
             )
 
     def _forget(self, stages: Sequence[str]) -> None:
