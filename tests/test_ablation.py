@@ -168,6 +168,24 @@ def test_questions_are_read_before_anything_is_trained(toy: ToyWorld, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
+def test_gold_passages_are_looked_for_before_anything_is_trained(toy: ToyWorld, tmp_path: Path) -> None:
+    (toy.folder / "elsewhere.jsonl").write_text('{"id": "x", "text": "Of another world.", "gold": ["Nowhere"]}\n')
+    lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "elsewhere.jsonl" }]'
+    file = write_plan(toy.folder, "elsewhere", changed(lines))
+    with pytest.raises(DatasetError, match="Nowhere"):
+        ablate(read_ablation(file), tmp_path / "out", device="cpu")
+    dropping = write_plan(toy.folder, "elsewhere", changed(lines), ("hops = 2", 'hops = 2\nmissing = "drop"'))
+    with pytest.raises(DatasetError, match="elsewhere.jsonl: no question has all its gold passages in 'toy'"):
+        ablate(read_ablation(dropping), tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_is_not_started_by_torchrun(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="start it without torchrun"):
+        ablate(read_ablation(plan), tmp_path / "out", device="cpu")
+
+
 def test_rows_without_focus_need_a_focus_to_leave_out(plan: Path) -> None:
     bare = WITHOUT_FOCUS.of(read_plan(plan))
     with pytest.raises(ConfigError, match="rows D and F leave the focus out"):
@@ -291,6 +309,30 @@ def test_rows_that_are_asked_for_join_those_that_are_there(plan: Path, folder: P
         shutil.rmtree(copy / "results" / letter)
     (told,) = ablate(read_ablation(plan, ["D"]), copy, device="cpu").told["questions"]
     assert [row["row"] for row in told["rows"]] == ["A", "D"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_row_that_a_kill_left_half_is_left_out_until_it_is_asked_for(
+    share: float, report: Report, plan: Path, folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    results = copy / "results" / "E" / f"{FILE}.jsonl"
+    whole = results.read_bytes()
+    results.write_bytes(whole[: int(share * len(whole))])
+    (told,) = ablate(read_ablation(plan, ["A"]), copy, device="cpu").told["questions"]
+    (whole_told,) = report.told["questions"]
+    assert told["rows"] == [row for row in whole_told["rows"] if row["row"] != "E"]
+
+
+@pytest.mark.parametrize(("line", "part"), [("bits = 4", "bits = 2"), ('readers = "first"', "readers = 'own'")])
+def test_rows_of_other_readers_or_bits_do_not_join_those_that_are_there(
+    line: str, part: str, toy: ToyWorld, report: Report, folder: Path
+) -> None:
+    assert report.told
+    other = write_plan(toy.folder, "mixed", *QUICK, changed("cutoffs = [3, 7]", line))
+    with pytest.raises(ConfigError, match=f"holds an ablation of {part}, and the plan has .*another folder"):
+        ablate(read_ablation(other, ["A"]), folder, device="cpu")
 
 
 def test_fewer_questions_are_taken_of_the_same_results(plan: Path, folder: Path) -> None:

@@ -8,12 +8,14 @@
     results/ROW/QUESTIONS.jsonl     what `baleen eval --out` writes
     plots/QUESTIONS/                figures, where matplotlib is installed
     ablation.json, ablation.md      the tables
+    settings.json                   what all rows have in common: whose readers, and the bits of the indexes
 
 An ablation that was killed goes on where it stood, and rows that another call is asked for join those that are there.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from dataclasses import dataclass
@@ -26,8 +28,7 @@ from baleen.ablation.report import Evaluated, document, page
 from baleen.ablation.rows import ROWS, WHOLE, Row, Variant
 from baleen.datasets import Catalogue, Example, read_examples
 from baleen.encoder import Encoder
-from baleen.errors import MissingExtraError, StoredIndexError
-from baleen.evaluation.collection import Indexed, catalogue
+from baleen.errors import ConfigError, DatasetError, MissingExtraError, StoredIndexError
 from baleen.evaluation.contender import system_contender
 from baleen.evaluation.curves import figures
 from baleen.evaluation.evaluating import read_results, results_of
@@ -38,12 +39,13 @@ from baleen.index import Index
 from baleen.model_folder import read_model, write_model
 from baleen.retriever import Retriever
 from baleen.system import Baleen
+from baleen.training.distributed import started_processes
 from baleen.training.run import MODEL, train
-from baleen.training.run_folder import write_json
+from baleen.training.run_folder import write_json, write_text
 
 log = logging.getLogger(__name__)
 
-JSON, MARKDOWN = "ablation.json", "ablation.md"
+JSON, MARKDOWN, SETTINGS = "ablation.json", "ablation.md", "settings.json"
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,11 @@ class Report:
 
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
     """Do what is not done of the plan's rows; the tables of all rows that are done, which stand in `folder` too."""
+    if started_processes() > 1:
+        raise ConfigError("an ablation takes one process: start it without torchrun")
     ablation = Ablation(plan, folder, device)
     ablation.read()
+    ablation.begin()
     ablation.train()
     ablation.evaluate()
     return ablation.report()
@@ -68,15 +73,35 @@ class Ablation:
 
     def __init__(self, plan: AblationPlan, folder: Path, device: str | None = None) -> None:
         self.plan, self.folder, self.device = plan, folder, device
-        self._catalogues: dict[str, Catalogue] = {}
-        self._read: dict[str, list[Example]] = {}
+        self._passages: dict[str, int] = {}  # of each collection
         self._examples: dict[str, list[Example]] = {}
 
     def read(self) -> None:
-        """Every file of questions: what cannot be read should be told before hours of training."""
-        for questions in self.plan.questions:
-            found = read_examples(questions.dataset, self.plan.train.root / questions.file)
-            self._read[questions.name] = found[: self.plan.settings.limit]
+        """Every file of questions, its gold matched to passages: what is at fault is told before hours of training."""
+        plan = self.plan
+        read = {each.name: read_examples(each.dataset, plan.train.root / each.file) for each in plan.questions}
+        for collection in dict.fromkeys(each.collection for each in plan.questions):
+            passages = Catalogue.of(corpus.read(plan.corpus(collection)))
+            self._passages[collection] = len(passages)
+            for own in (each for each in plan.questions if each.collection == collection):
+                asked = match_gold(read[own.name][: plan.settings.limit], passages, plan.train.missing)
+                self._examples[own.name] = list(asked.examples)
+                if not asked.examples:
+                    raise DatasetError(f"{own.file}: no question has all its gold passages in '{collection}'")
+
+    def begin(self) -> None:
+        """Take the folder; one whose rows have other readers, or indexes of other bits, would mix the two in a table."""
+        settings, file = self.plan.settings, self.folder / SETTINGS
+        told = {"readers": settings.readers, "bits": settings.bits}
+        before = json.loads(file.read_text("utf-8")) if file.exists() else told
+        for name, value in told.items():
+            if before[name] != value:
+                raise ConfigError(
+                    f"{self.folder}: holds an ablation of {name} = {before[name]!r}, and the plan has {value!r}: "
+                    "choose another folder"
+                )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(file, told)
 
     # Training
 
@@ -126,7 +151,7 @@ class Ablation:
                 judge = Judge(questions.dataset, cutoffs, contender.collection.passage)
                 out = self._results(row, questions)
                 out.parent.mkdir(parents=True, exist_ok=True)
-                results_of(contender, self._asked(questions, retriever.index), judge, out=out)
+                results_of(contender, self._examples[questions.name], judge, out=out)
 
     def _options(self, row: Row, questions: Questions) -> dict[str, Any]:
         depths = self.plan.depths(questions)[: row.hops]
@@ -152,24 +177,13 @@ class Ablation:
             Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=str(encoder.device))
         return Retriever(encoder, Index.open(folder, device=str(encoder.device)))
 
-    def _asked(self, questions: Questions, index: Index) -> list[Example]:
-        """The questions of a file, their gold matched to the passages, which are the same in every index."""
-        if questions.name not in self._examples:
-            if questions.collection not in self._catalogues:
-                self._catalogues[questions.collection] = catalogue(Indexed(index))
-            matched = match_gold(
-                self._read[questions.name], self._catalogues[questions.collection], self.plan.train.missing
-            )
-            self._examples[questions.name] = list(matched.examples)
-        return self._examples[questions.name]
-
     # What came of it
 
     def report(self) -> Report:
         """Of every row that is done, be it from an earlier call; written to the folder, with figures."""
         done = [self._done(questions) for questions in self.plan.questions]
         report = Report(document(done), page(done))
-        (self.folder / MARKDOWN).write_text(report.page + "\n", "utf-8")
+        write_text(self.folder / MARKDOWN, report.page + "\n")
         write_json(self.folder / JSON, report.told)
         self._draw(done)
         return report
@@ -177,15 +191,15 @@ class Ablation:
     def _done(self, questions: Questions) -> Evaluated:
         rows = [row for row in self._with_fewer_hops(list(ROWS.values())) if self._takes(row, questions)]
         found = {row: self._kept(row, questions) for row in rows}
-        passages = len(self._catalogues[questions.collection])
+        passages = self._passages[questions.collection]
         return Evaluated(questions, passages, {row: results for row, results in found.items() if results})
 
     def _kept(self, row: Row, questions: Questions) -> list[Result]:
-        """A row's results under the settings of today; none where a question has no result."""
-        file = self._results(row, questions)
-        if not file.exists():
+        """A row's results under the settings of today; none where a question has no result, say after a kill."""
+        try:
+            run, results = read_results(self._results(row, questions))
+        except DatasetError:
             return []
-        run, results = read_results(file)
         asked = {"k": list(self._options(row, questions)["k"]), "at": list(self.plan.settings.cutoffs)}
         by_qid = {result.example.qid: result for result in results}
         qids = [example.qid for example in self._examples[questions.name]]

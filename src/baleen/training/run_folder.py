@@ -154,9 +154,13 @@ def spell(seconds: float) -> str:
 
 
 def write_json(file: Path, value: Mapping[str, Any]) -> None:
+    write_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
     """By rename: it is there whole or not at all."""
     aside = file.with_name(f"{file.name}.new")
-    aside.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    aside.write_text(text, "utf-8")
     os.replace(aside, file)
 
 
