@@ -268,6 +268,18 @@ def test_runs_are_compared(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert "all@2: 0 questions are better in B" in shown
 
 
+def test_a_limited_run_is_compared_with_a_whole_one_on_what_both_have(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "hover", "hover.json", *system)
+    for name in ("some", "again"):
+        assert baleen(*arguments, "--limit", "1", "--out", f"{name}.jsonl").code == 0
+    assert Path("some.jsonl").read_bytes() == Path("again.jsonl").read_bytes(), "the same questions every time"
+    assert baleen(*arguments, "--out", "whole.jsonl").code == 0
+    assert "left out: 0 questions of A alone, 1 of B alone" in baleen("compare", "some.jsonl", "whole.jsonl").out
+    told = baleen("compare", "some.jsonl", "whole.jsonl", "--json").json
+    assert (told["questions"], told["only_first"], told["only_second"]) == (1, 0, 1)
+    assert "| some | 1 |" in baleen("table", "some.jsonl", "whole.jsonl").out
+
+
 # Refusals
 
 
