@@ -129,8 +129,11 @@ def _timed(way: Way, parts: Parts, blocks: Sequence[Tensor]) -> tuple[Tensor, fl
 
 
 def _scores(way: Way, parts: Parts, blocks: Sequence[Tensor]) -> Tensor:
-    terms = [[way(lanes, block, keep) for lanes, keep in parts] for block in blocks]
-    return torch.cat([claim + facts for claim, facts in terms], dim=1).cpu()
+    found = []
+    for block in blocks:
+        claim, facts = (way(lanes, block, keep) for lanes, keep in parts)
+        found.append(claim + facts)
+    return torch.cat(found, dim=1).cpu()
 
 
 COLUMNS: Columns = {
