@@ -16,6 +16,7 @@ import torch
 from baleen.training.plan import read_plan
 from baleen.training.run import train
 from baleen.training.saves import Saves
+from toy_world import ToyWorld, make_world
 
 PLAN = """
 hops = 2
@@ -71,6 +72,13 @@ lr = 1e-3
 precision = "float32"
 save_every = 2
 """
+
+
+def small_world(folder: Path, train: int = 12) -> ToyWorld:
+    """Thirty people, `train` questions and six of dev, and beside them the backbone that the plan names."""
+    toy = make_world(folder, people=30, train=train, dev=6)
+    toy.backbone(toy.folder / "backbone")
+    return toy
 
 
 def write_plan(folder: Path, name: str = "plan", *changes: tuple[str, str]) -> Path:

@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from baleen import cli
 from baleen.ablation import run as ablation_run
@@ -27,8 +25,10 @@ from baleen.evaluation.curves import words_after_hops
 from baleen.evaluation.evaluating import read_results
 from baleen.model_folder import read_model
 from baleen.training.plan import read_plan
-from run_fakes import without, write_plan
-from toy_world import ToyWorld, make_world
+from run_fakes import small_world, without, write_plan
+from toy_world import ToyWorld
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 QUICK = (
     ("final_steps = 3", "final_steps = 2"),
@@ -42,19 +42,9 @@ def changed(*lines: str) -> tuple[str, str]:
     return "[retriever]\n", "\n".join(["[ablation]", *lines, "", "[retriever]\n"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    toy = make_world(tmp_path_factory.mktemp("toy"), people=30, train=12, dev=6)
-    toy.backbone(toy.folder / "backbone")
-    return toy
+    return small_world(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from baleen import cli
 from baleen.cli.training import agreed, records_of, sentences_agreed, told
 from baleen.errors import ConfigError, TrainingError
-from run_fakes import without, write_plan
-from toy_world import ToyWorld, make_world
+from run_fakes import small_world, without, write_plan
+from toy_world import ToyWorld
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 USAGE = 2
 
@@ -36,18 +37,9 @@ class Done:
 Baleen = Callable[..., Done]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    toy = make_world(tmp_path_factory.mktemp("toy"), people=30, train=12, dev=6)
-    toy.backbone(toy.folder / "backbone")
+    toy = small_world(tmp_path_factory.mktemp("toy"))
     write_plan(toy.folder, "small", without("[reading]"))
     return toy
 

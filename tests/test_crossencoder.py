@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,9 @@ from baleen.errors import CheckpointError, ConfigError
 from baleen.types import Passage, Query
 from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 RERANKER = {"reranker": HEADS["reranker"]}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from baleen.condenser import score_sentences
 from baleen.crossencoder import CrossEncoder
@@ -29,16 +28,9 @@ from baleen.types import Query
 from rounds_fakes import learning_plan, toy_collection
 from toy_world import ToyWorld, make_world
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 HOPS = 2
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def two_hops(folder: Path) -> ToyWorld:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,8 @@ from baleen.training.reading_task import ReadingTask, SharedTask, train_heads, t
 from baleen.training.sampling import Part
 from baleen.types import Fact, Passage, Query
 from fakes import CORPUS, bert_folder, electra_folder, roberta_folder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 BY_PID = {passage.pid: passage for passage in CORPUS}
 passages = BY_PID.__getitem__
@@ -87,15 +89,6 @@ ANSWERS = answer_examples(
     [Example(pid, BY_PID[pid].title, answer=answer) for pid, answer in REPLIES.items()],
     Evidence(lambda example: [FIRSTS[5], sentence(example.qid, 1)]),
 ).records
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from baleen.training.sampling import Part
 from baleen.training.token_rows import PassageRows, QueryRows, pad_token, passage_batch, query_batch
 from baleen.types import Fact, Passage, Query
 from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 BY_PID = {passage.pid: passage for passage in CORPUS}
 
@@ -50,15 +52,6 @@ HOPS = [
     Record("mayor", 2, QUERIES[1], ("p2",), others("p0", "p1", "p2")),
     Record("whales", 1, QUERIES[2], ("p7",), ("p6", "p4")),
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ python tests/test_rounding.py       prints the figures of docs/training.md: erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,13 +32,7 @@ from fakes import CORPUS, tiny_encoder
 from rounds_fakes import learning_plan, taken_up, toy_collection
 from toy_world import make_world
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,16 +29,9 @@ from baleen.types import Query
 from rounds_fakes import learning_plan, passing_plan, taken_up, toy_collection
 from toy_world import ToyWorld, make_world
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 HOPS = 4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # What is learnt

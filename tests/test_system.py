@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,11 @@ from fakes import CORPUS, bert_folder, tiny_encoder
 from hop_fakes import CLAIM
 from index_fakes import slow_scores
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CLAIMS = [CLAIM, "whales", "The Deep Choir was written by a former cellist who is the mayor of a harbour town."]
 READING = dict.fromkeys(HEADS, "reading")
 SETTINGS = {"run": {"hops": 3, "k": 2}}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import run_fakes
 from baleen import bytelines, corpus
@@ -32,27 +30,18 @@ from baleen.training.run_folder import DONE, read_records
 from baleen.training.supervision import Step, Supervised
 from baleen.types import Answer, Verdict
 from fakes import electra_folder
-from run_fakes import without, write_plan
-from toy_world import ToyWorld, make_world
+from run_fakes import small_world, without, write_plan
+from toy_world import ToyWorld
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 APART = ("shared = true", "shared = false")
 ALONE = without("[reading]")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    toy = make_world(tmp_path_factory.mktemp("toy"), people=30, train=18, dev=6)
-    toy.backbone(toy.folder / "backbone")
-    return toy
+    return small_world(tmp_path_factory.mktemp("toy"), train=18)
 
 
 def done(folder: Path) -> list[str]:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,10 @@ from baleen.training.saves import Saves, write_tensors
 from baleen.training.throughput import Cost, Load, Speed, Work, peak_of
 from training_fakes import EXAMPLES, Toy, settings, train
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SCRIPT = Path(__file__).with_name("training_fakes.py")
 TIMES = ("seconds", "steps_per_second", "tokens_per_second", "examples_per_second")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Threads would spend longer on meeting each other than on so few numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class StopError(Exception):
