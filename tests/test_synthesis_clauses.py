@@ -112,3 +112,16 @@ class TestStandsAlone:
     )  # fmt: skip
     def test_what_is_not(self, clause: str, why: str) -> None:
         assert not stands_alone(clause), why
+
+
+@pytest.mark.parametrize(
+    ("said", "parts"),
+    [
+        ("was founded in 1900 and destroyed in 1905", ["was founded in 1900 and destroyed in 1905"]),
+        ("was born and brought up in the old town", ["was born and brought up in the old town"]),
+        ("was a house built in 1900 and sold in 1905", ["was a house built in 1900 and sold in 1905"]),
+        ("was a poet of the town and founded a school in 1900", ["was a poet of the town", "founded a school in 1900"]),
+    ],
+)
+def test_a_verb_after_and_may_share_what_stands_before_it(said: str, parts: list[str]) -> None:
+    assert list(clauses(said)) == parts

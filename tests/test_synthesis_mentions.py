@@ -52,10 +52,16 @@ class TestFinder:
         ]
 
     def test_names_begin_and_end_where_words_do(self) -> None:
-        assert found(finder("Toledo"), "Toledoan and McToledo, Toledo's and anti-Toledo.") == [
-            ("Toledo", 0),
-            ("Toledo", 0),
-        ]
+        assert found(finder("Toledo"), "Toledoan and McToledo, Toledo's and MyToledo.") == [("Toledo", 0)]
+
+    @pytest.mark.parametrize(
+        "text", ["We saw West Toledo.", "We saw Toledo Hall.", "An anti-Toledo vote.", "The Toledo-5."]
+    )
+    def test_a_part_of_a_longer_name_is_not_meant(self, text: str) -> None:
+        assert found(finder("Toledo"), text) == []
+
+    def test_the_first_word_of_a_sentence_makes_no_longer_name(self) -> None:
+        assert found(finder("Toledo"), "In Toledo, Toledo is praised.") == [("Toledo", 0), ("Toledo", 0)]
 
     def test_the_punctuation_inside_a_name_may_differ(self) -> None:
         assert found(finder("AC/DC", "Jean-Luc Roe"), "AC-DC met Jean Luc Roe.") == [("AC-DC", 0), ("Jean Luc Roe", 1)]

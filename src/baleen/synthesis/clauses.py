@@ -20,10 +20,12 @@ from baleen.synthesis.lexicon import (
     COPULAS,
     DANGLING,
     LOOSE_ENDS,
+    PAST_PARTICIPLES,
     PRESENTS,
     is_finite,
     is_past,
 )
+from baleen.synthesis.past_verbs import REGULAR_PASTS
 
 _ROUND = re.compile(r"\s*\([^()]*\)")
 _SQUARE = re.compile(r"\s*\[[^\[\]]*\]")
@@ -33,6 +35,7 @@ _CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "
 # Letters of the Latin scripts, digits, and the punctuation that a plain sentence has.
 _LATIN = re.compile("[A-Za-z0-9_ \\-.,'\"&%$£€°!?+ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĀ-ž]*")
 _CUT = re.compile(r", (?:{})\b".format("|".join(sorted(AFTER_COMMA))))
+_ABBREVIATED = re.compile(r"^(?:[A-Z]\.)*[A-Z]$")  # "B.C" without the full stop that it lost
 _JOINT = re.compile(r",? (?:and|but) (?=(?:[a-z]+ )?[a-z]+)")
 MIN_WORDS, MAX_WORDS = 3, 24
 
@@ -85,22 +88,26 @@ def clauses(text: str) -> Iterator[str]:
 
 def _parts(text: str) -> Iterator[str]:
     """A predicate at its "and"s that are followed by a finite verb."""
-    begin, first = 0, text.partition(" ")[0]
+    begin = 0
     for joint in _JOINT.finditer(text):
         words = text[joint.end() :].split(" ", 3)
         verb = predicate(words)
-        if verb is not None and _resumes(words[verb], first):
+        if verb is not None and _resumes(words[verb], text[begin : joint.start()].split()):
             yield text[begin : joint.start()]
             begin = joint.end()
-            first = words[verb]
     yield text[begin:]
 
 
-def _resumes(verb: str, first: str) -> bool:
-    """Whether `verb` after "and" has the subject to itself: after "was founded", "destroyed" has "was" in common."""
+def _resumes(verb: str, before: list[str]) -> bool:
+    """Whether `verb` after "and" has the subject to itself.
+
+    After "was founded in 1900", "destroyed" has "was" in common, and after "was a house built in 1900", "sold" is the house's
+    too; after "was a poet" nothing is in common.
+    """
     if verb in ALSO_NOUNS:
         return False
-    if first in AUXILIARIES and is_past(verb) and verb.endswith(("ed", "held", "led", "sold", "built", "made", "put")):
+    noun = before[1:2] in (["a"], ["an"], ["the"]) and not any(is_past(word) for word in before[2:])
+    if before[:1] and before[0] in AUXILIARIES and not noun and (verb in REGULAR_PASTS or verb in PAST_PARTICIPLES):
         return False
     return verb in AUXILIARIES or verb in PRESENTS or is_past(verb)
 
@@ -110,7 +117,7 @@ def stands_alone(clause: str) -> bool:
     words = clause.split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS or clause.count('"') % 2:
         return False
-    if words[-1].lower() in LOOSE_ENDS or words[-1].endswith(("'", ",")):
+    if words[-1].lower() in LOOSE_ENDS or words[-1].endswith(("'", ",")) or _ABBREVIATED.search(words[-1]):
         return False
     bare = {word.strip(",\"'") for word in words}
     if bare & DANGLING or words[1] == "by" or (words[0] in COPULAS and _vague(words)):

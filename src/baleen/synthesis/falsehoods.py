@@ -29,6 +29,9 @@ _YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
 _COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DAY = re.compile(rf"\b(?:{_MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{_MONTHS})\b")
+_BOUND = re.compile(
+    r"(?:\b(?:over|than|least|most|under|to|about|approximately|around|nearly|almost|population of .*) )$"
+)
 _RANK = re.compile(r"\b(\d{1,3})(th|st|nd|rd)\b")
 _WORD = re.compile(r"[A-Za-z']+")
 _OWN = re.compile(r"\b(?:his|her|its|their|himself|herself|itself)\b")
@@ -61,7 +64,8 @@ class Falsifier:
             return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
         ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
         rng.shuffle(ways)
-        told = len(draft.subject) if draft.kind == BRIDGE else 0  # a bridge's subject only says of what the rest speaks
+        # The subject of a bridge, or one without a name, only says of what the rest speaks: that some other one is false.
+        told = len(draft.subject) if draft.kind == BRIDGE or not draft.named else 0
         places = [place for place in enumerate(draft.parts) if place[1].page != GLUE and not place[1].opening]
         places = [place for place in places if place[0] >= told]
         rng.shuffle(places)
@@ -92,7 +96,7 @@ class Falsifier:
     def _number(self, part: Part, rng: random.Random) -> str | None:
         for pattern, other in ((_YEAR, _other_year), (_COUNT, _other_count), (_RANK, _other_rank)):
             found = pattern.search(_DAY.sub(lambda day: " " * len(day[0]), part.text))
-            if found is None or _inside(found.span(), part):
+            if found is None or _inside(found.span(), part) or _BOUND.search(part.text[: found.start()]):
                 continue
             new = other(found[0], rng)
             if new != found[0] and new not in self._texts(part.page):

@@ -26,6 +26,12 @@ IRREGULAR_PASTS = word_set(
     bought wore fled put undertook spoke struck swept taught told underwent withdrew oversaw bore beat"""
 )
 
+# Irregular pasts that are participles as well: after "was born and", they go on with "was".
+PAST_PARTICIPLES = word_set(
+    """won made held led left lost sold fought found stood built met hit brought kept sent caught bought put struck swept
+    told sought shot sat got"""
+)
+
 PRESENTS = word_set(
     """lies stars plays serves features includes holds consists contains covers runs borders operates lives forms remains
     provides follows offers tells represents works comprises hosts competes takes appears flows belongs uses houses stands
@@ -100,14 +106,12 @@ for _pair in (
     "northwest southeast",
     "northeastern southwestern",
     "northwestern southeastern",
-    "first last",
     "largest smallest",
     "oldest youngest",
     "highest lowest",
     "longest shortest",
     "older younger",
     "larger smaller",
-    "founded dissolved",
     "opened closed",
     "male female",
     "men's women's",
@@ -150,6 +154,7 @@ WORDLY_KINDS = word_set(
 NOT_NOUNS = word_set(
     """populous northern southern eastern western central main principal primary former first second third fourth fifth last
     only national international public private major minor new old modern general special common important popular former
+    large small mountainous tall long short vast prominent famous independent landlocked fast simple rural urban
     professional general-purpose american british english french german local regional federal official capital"""
 )
 

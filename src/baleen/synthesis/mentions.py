@@ -85,7 +85,7 @@ class Finder:
         for index, start, end in self._automaton.find_matches_as_indexes(_searched(text)):
             name, target = self._names[index], self._targets[index]
             mention = Mention(start, end - 2, target)
-            if target != own and _is_meant(name, text, mention):
+            if target != own and not _touched(text, mention) and _is_meant(name, text, mention):
                 mentions.append(mention)
         return mentions
 
@@ -111,6 +111,15 @@ def _tells(name: Name, common: Collection[str]) -> bool:
     if len(words) == 1 and words[0] == words[0].capitalize() and words[0].lower() in common and not name.small:
         return False
     return not all(word.isdigit() or word in _CALENDAR or word.lower() in _SMALL for word in words)
+
+
+def _touched(text: str, mention: Mention) -> bool:
+    """Whether a name is part of a longer one: "West Dulwich", "Boeing 737-800"; a sentence's first word is none of it."""
+    before, after = text[: mention.start], text[mention.end : mention.end + 2]
+    if before.endswith("-") or after[:1] == "-" or (after[:1] == " " and after[1:].isupper()):
+        return True
+    words = before.split()
+    return before.endswith(" ") and len(words) > 1 and words[-1][0].isupper() and words[-1][-1].isalpha()
 
 
 def _is_meant(name: Name, text: str, mention: Mention) -> bool:

@@ -245,7 +245,11 @@ class Describer:
         if place is None:
             return False
         target, words = self.pages[mention.target], clause.text[:place].split()
-        before = words[-1]
+        before, led_up = words[-1], clause.text[place : mention.start].split()
+        if "of" in led_up and led_up[led_up.index("of") - 1] != target.kind:
+            return False  # "the province of" a city
+        if before in {"and", "or"} and words[-2:][0].isdigit():
+            return False  # "the 1920 and 1924 Games"
         if target.person:  # nothing lies in Saint Paul the man, or north of him
             return before not in _WHERE - _ALSO_WHO and not words[-2:][0].endswith(("north", "south", "east", "west"))
         if target.kind not in PLACES:
