@@ -60,7 +60,7 @@ class TokenisedCorpus:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Passages of like length: their numbers (P,), and their vectors (P, M, d) in float16.
+    """Passages of like length: their numbers (P,), and their vectors (P, M, d), on a GPU in float16.
 
     Where a passage has fewer than M vectors that count, its first one is repeated, which changes no maximum.
     """
@@ -104,7 +104,7 @@ class Haystack:
         self.processes, self.clock = processes or Processes(), clock or Stopwatch(1)
         self._own = range(self.processes.rank, len(corpus), self.processes.size)  # numbers of the passages held here
         self._number = {pid: number for number, pid in enumerate(corpus.pids)}
-        self._half = torch.float16 if encoder.device.type == "cuda" else torch.float32
+        self._stored_dtype = torch.float16 if encoder.device.type == "cuda" else torch.float32
         with self.clock("encode"):
             self.blocks = self._encoded()
 
@@ -123,7 +123,7 @@ class Haystack:
         batch = self.encoder.inputs.passage_batch(ids)
         encoded = self.encoder.model.forward_passages(batch.to(self.encoder.device))
         vectors = torch.where(encoded.mask.unsqueeze(2), encoded.vectors, encoded.vectors[:, :1])
-        return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._half))
+        return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._stored_dtype))
 
     def rank(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]] = ()) -> list[Ranking]:
         """The k best passages of each query, best first, without those that `exclude` names for it."""
@@ -176,7 +176,8 @@ class Haystack:
         """Of every query with every passage held here: (Q, passages)."""
         device = self.encoder.device
         parts = [
-            Lanes.of([getattr(query, part) for query in queries], device, self._half) for part in ("query", "facts")
+            Lanes.of([getattr(query, part) for query in queries], device, self._stored_dtype)
+            for part in ("query", "facts")
         ]
         scores = torch.full((len(queries), len(self._own)), -torch.inf, device=device)
         for block in self.blocks:
