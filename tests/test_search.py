@@ -105,7 +105,7 @@ def test_an_index_smaller_than_what_would_be_refined_is_searched_exactly(index: 
 
 def test_a_setting_that_is_given_holds_and_the_others_go_by_it() -> None:
     assert SearchConfig(candidates=500).for_depth(10) == (16, 500, 500)
-    assert SearchConfig(refined=500).for_depth(10) == (16, 16_384, 500)
+    assert SearchConfig(refined=500).for_depth(10) == (16, 32_768, 500)
     assert SearchConfig().for_depth(1000) == (16, 160_000, 40_000)
     assert SearchConfig(probes=2, candidates=1, refined=1).for_depth(10) == (2, 20, 20), "enough to return ten"
 

@@ -26,7 +26,7 @@ from baleen.types import Record
 __all__ = ["BENCHES", "BenchConfig", "BenchRow", "SweepRow", "growth", "run", "run_all", "sweep"]
 
 PROBES = (4, 8, 16, 32)
-CANDIDATES = (2048, 4096, 8192, 16_384)
+CANDIDATES = (4096, 8192, 16_384, 32_768, 65_536)
 REFINED = (512, 1024, 2048, 4096)
 
 
