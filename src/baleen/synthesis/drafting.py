@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, TREE, Draft
 from baleen.synthesis.pages import Clause, Page
-from baleen.synthesis.phrases import Describer, Part, Phrase, asked, leaks, part_of, slot
+from baleen.synthesis.phrases import Describer, Part, Phrase, asked, distinct, leaks, opening_of, part_of, slot
 
 _NO_RELATIVE = re.compile(r"[,\d]| (?:and|or|as|that|who|which) |^(?:is|was|are|were) (?:\w+ly |also )?(?:an?|the) ")
 LENGTHS = {COMPARISON: (2, 3)}  # the others take any number of hops
@@ -71,15 +71,15 @@ class Drafter:
             return [
                 number
                 for number in sorted(self._mentioned_by)
-                if self.describer.reach[number] >= hops - 1 and self.pages[number].article not in {"", "the"}
+                if self.describer.reach[number] >= hops - 1 and self.pages[number].one_of_a_kind
             ]
         if kind == COMPARISON:
             return sorted(number for alike in self._born_alike.values() if len(alike) > 1 for number in alike)
         depth = hops - 1 if kind == CHAIN else hops - 2
         branches = 2 if kind == TREE else 1
-        return (
-            [page.number for page in self.pages if len(self._spoken(page, depth, 1)) >= branches] if depth > 0 else []
-        )
+        if depth < 1:
+            return []
+        return [page.number for page in self.pages if len(self._spoken(page, depth, 1)) >= branches]
 
     def _spoken(self, page: Page, *depths: int) -> list[Clause]:
         """The clauses of a page that mention something to describe: some by the first depth, or else none at all."""
@@ -129,20 +129,18 @@ class Drafter:
         subject = self._subject(page, said, rng)
         if subject is None:
             return None
-        return Draft(kind, subject.parts, said.parts, _union(subject.facts, said.facts), order, (), said.asked)
+        return Draft(kind, subject.parts, said.parts, distinct(subject.facts + said.facts), order, (), said.asked)
 
     def _subject(self, page: Page, said: Phrase, rng: random.Random) -> Phrase | None:
         """The page described by a sentence of its own that is not yet used, its definition neither."""
         taken = {sid for number, sid in said.facts if number == page.number}
         clauses = [clause for clause in page.clauses if clause.sid not in taken and len(clause.text.split()) <= 10]
-        if page.defined in taken or not clauses or page.article in {"", "the"}:
+        if page.defined in taken or not clauses or not page.one_of_a_kind:
             return None
         clause = rng.choice(clauses)
-        parts = (
-            Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True),
-            part_of(page, clause),
+        return Phrase(
+            (opening_of(page), part_of(page, clause)), ((page.number, page.defined), (page.number, clause.sid))
         )
-        return Phrase(parts, ((page.number, page.defined), (page.number, clause.sid)))
 
     def _bridge(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
         """The page as what another speaks of, and then something that its own text says."""
@@ -156,14 +154,14 @@ class Drafter:
             said = self.describer.said(page, clause, wanted.hops - 1, used, rng, end=asked if wanted.ask else None)
             if said is not None:
                 order = (start, page.number, *said.hidden)
-                facts = _union(subject.facts, said.facts)
+                facts = distinct(subject.facts + said.facts)
                 return Draft(BRIDGE, subject.parts, said.parts, facts, order, (start,), said.asked)
         return None
 
     def _role(self, page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None:
         """ "the football club that Ada Example played for": the page by what another says of it, which is hidden last."""
         others = [found for found in self._mentioned_by[page.number] if found[0] not in used]
-        if not others or page.article in {"", "the"}:
+        if not others or not page.one_of_a_kind:
             return None
         number, clause, place = rng.choice(others)
         other = self.pages[number]
@@ -198,7 +196,7 @@ class Drafter:
         if other.begun is None or other.number == page.number or second is None:
             return None
         (_, year, sid), (_, later, other_sid) = page.begun, other.begun
-        facts = _union(((page.number, sid),), (*second.facts, (other.number, other_sid)))
+        facts = distinct([(page.number, sid), *second.facts, (other.number, other_sid)])
         order = (page.number, *reversed(second.hidden or (other.number,)))
         said, wrong = (f"was {page.begun[0]} {how} " for how in _when(year, later))
         predicate = (Part(said, page.number, sid), *second.parts)
@@ -229,11 +227,7 @@ def _when(one: int, other: int) -> tuple[str, str]:
 
 
 def _joined(one: Phrase, two: Phrase) -> Phrase:
-    return Phrase((*one.parts, Part(", and "), *two.parts), _union(one.facts, two.facts), one.hidden + two.hidden)
-
-
-def _union(one: Sequence[tuple[int, int]], two: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys([*one, *two]))
+    return Phrase((*one.parts, Part(", and "), *two.parts), distinct(one.facts + two.facts), one.hidden + two.hidden)
 
 
 def _same_opening(one: Clause, other: Clause) -> bool:

@@ -1,7 +1,9 @@
 """A corpus read for synthesis: its pages, and how they speak of each other.
 
-graph = read_graph(corpus.read(paths))
-graph.pages, graph.report()
+    graph = read_graph(corpus.read(paths))
+    graph.report()
+
+All of it is held in memory: some 10 kB a passage.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
     ]
     defined = _named_alike(defined)
     best_first = sorted(defined, key=lambda page: not page.kind)
-    finder = Finder([(_called(page), page.number) for page in best_first], _common_words(tidy for _, tidy in read))
+    finder = Finder([(_called(page), page.number) for page in best_first], _common_words([tidy for _, tidy in read]))
     numbers = {page.title: page.number for page in reversed(defined)}
     pages = [
         with_clauses(page, passage.sentences, tidy, _mentions(page, passage, tidy, finder, numbers, defined))
@@ -99,11 +101,11 @@ def _called(page: Page) -> Name:
     return replace(name_of(page.title), text=page.name)
 
 
-def _common_words(texts: Iterable[Sequence[str]]) -> set[str]:
+def _common_words(texts: Sequence[Sequence[str]]) -> set[str]:
     """Words that are written small too often for a capital to tell a name: some times, and one time in ten."""
     small: Counter[str] = Counter()
     large: Counter[str] = Counter()
-    for sentences in texts:
+    for sentences in track(texts, "counting words", unit="passages"):
         for sentence in sentences:
             small.update(_SMALL_WORD.findall(sentence))
             large.update(_LARGE_WORD.findall(sentence))

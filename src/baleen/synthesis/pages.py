@@ -75,6 +75,11 @@ class Page:
     begun: tuple[str, int, int] | None = None  # "born" or "founded", the year, and the sid that says so
 
     @property
+    def one_of_a_kind(self) -> bool:
+        """Whether it can be called "a" something: "the largest city" with another clause would be another city."""
+        return self.article in {"a", "an"}
+
+    @property
     def which(self) -> str:
         return "who" if self.person else "that"
 

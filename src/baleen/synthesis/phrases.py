@@ -129,7 +129,7 @@ def with_replaced(page: Page, clause: Clause, start: int, mention: Mention, phra
     place = slot(clause, mention)
     if place is None or place < start:
         return None
-    facts = _distinct([(page.number, clause.sid), *phrase.facts])
+    facts = distinct([(page.number, clause.sid), *phrase.facts])
     return replace(phrase, parts=(part_of(page, clause, start, place), *phrase.parts), facts=facts)
 
 
@@ -196,7 +196,7 @@ class Describer:
             found = replace(
                 phrase,
                 parts=(*form.opening, *phrase.parts),
-                facts=_distinct([(page.number, page.defined), *phrase.facts]),
+                facts=distinct([(page.number, page.defined), *phrase.facts]),
                 hidden=(page.number, *phrase.hidden),
             )
             if not leaks(found.text, page.name):
@@ -257,25 +257,30 @@ class Describer:
         return before in _WHERE and not _SPORT.search(clause.text)  # where "Valencia" may be the city's club
 
 
+def opening_of(page: Page) -> Part:
+    """ "a Canadian filmmaker who ", which one of the page's clauses is to follow."""
+    return Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True)
+
+
 def _forms(page: Page) -> list[Form]:
     """The ways to describe a page: what its definition says, or its kind and what another clause says."""
     forms = []
     if page.definition is not None and _specific(page.definition):
         forms.append(Form((), page.definition, page.definition.text.index(" ") + 1))
-    if page.article in {"", "the"}:
-        return forms  # "the largest city that ..." would be another
-    opening = Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True)
+    if not page.one_of_a_kind:
+        return forms
     room = LONGEST_DESCRIPTION - len(page.noun.split()) - 2
-    return forms + [Form((opening,), clause) for clause in page.clauses if len(clause.text.split()) <= room]
+    return forms + [Form((opening_of(page),), clause) for clause in page.clauses if len(clause.text.split()) <= room]
 
 
 def asked(page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None:
     """An `End` that asks for a page by its kind: "a film directed by which filmmaker"."""
     del used, rng
-    return Phrase((Part(f"which {page.noun}"),), (), (), page.number) if page.article != "the" else None
+    return Phrase((Part(f"which {page.noun}"),), (), (), page.number) if page.one_of_a_kind else None
 
 
-def _distinct(facts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def distinct(facts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Facts in their order, each once."""
     return tuple(dict.fromkeys(facts))
 
 

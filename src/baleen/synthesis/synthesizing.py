@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from baleen.datasets.example import REFUTED, SUPPORTED
-from baleen.progress import progress
+from baleen.progress import progress, track
 from baleen.synthesis import questions
 from baleen.synthesis.avoiding import Avoided
 from baleen.synthesis.drafting import Drafter
@@ -30,6 +30,7 @@ from baleen.synthesis.solving import SingleHop
 from baleen.types import Record
 
 BATCH = 4096  # claims that are asked of a single search together
+ASKED, DATED, DENIED = 0.7, 0.6, 0.5  # of questions: for an entity where they can be, then for a year or an order; a no
 MISSES = 3  # times in a row that a page may come to nothing for a kind and a number of hops before it is left alone
 
 
@@ -82,10 +83,10 @@ class Synthesizer:
         self.drafter = Drafter(graph.pages, describer)
         self.falsifier = Falsifier(graph.pages, lambda number: graph.texts[number])
         self._rng = random.Random(config.seed)
+        cells = [(kind, hops) for kind in config.kinds for hops in config.hops]
         self._decks = {
-            (kind, hops): _Deck(self.drafter.candidates(kind, hops), self._rng)
-            for kind in config.kinds
-            for hops in config.hops
+            cell: _Deck(self.drafter.candidates(*cell), self._rng)
+            for cell in track(cells, "looking for chains", unit="kinds")
         }
         self._starts: Counter[int] = Counter()
         self._seen: set[str] = set()
@@ -93,7 +94,7 @@ class Synthesizer:
 
     def claims(self) -> Iterator[Claim]:
         """As many as the settings ask for, or as the corpus gives."""
-        search, made = SingleHop(self.graph.texts), 0
+        search, made = SingleHop(track(self.graph.texts, "indexing words", unit="passages")), 0
         with progress("synthesizing", self.config.limit, "claims") as bar:
             for batch in self._batches():
                 ranks = search.hardest_ranks([each.text for each in batch], [each.draft.order for each in batch])
@@ -139,7 +140,7 @@ class Synthesizer:
         """A draft about one page, turned and looked over."""
         rng, config = self._rng, self.config
         question = rng.random() < config.questions
-        ask = question and kind in {CHAIN, BRIDGE} and rng.random() < 0.7
+        ask = question and kind in {CHAIN, BRIDGE} and rng.random() < ASKED
         named = rng.random() >= config.unnamed
         draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
         made = None if draft is None else self._question(draft) if question else self._statement(draft)
@@ -158,11 +159,11 @@ class Synthesizer:
 
     def _question(self, draft: Draft) -> _Made | None:
         asked = questions.in_place(draft, self.graph.pages)
-        if asked is None and self._rng.random() < 0.6:
+        if asked is None and self._rng.random() < DATED:
             asked = questions.year(draft, self.graph.pages) or questions.first(draft, self.graph.pages)
         if asked is not None:
             return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer)
-        false = self.falsifier.refute(draft, self._rng) if self._rng.random() < 0.5 else None
+        false = self.falsifier.refute(draft, self._rng) if self._rng.random() < DENIED else None
         asked = questions.yes_or_no(draft if false is None else false.draft, holds=false is None)
         return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer, made=false.how if false else None)
 
