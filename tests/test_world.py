@@ -110,6 +110,30 @@ def many(root: Path, count: int = 40) -> None:
     write(root / "many.jsonl", *questions)
 
 
+def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_time(root: Path) -> None:
+    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    write(root / "asked.jsonl", {"id": 1, "text": "Which?", "gold": ["p31", "p7"]})
+
+    def kept(sample: int | None) -> list[int]:
+        plan = CollectionPlan("pages", ("pages.jsonl",), own("asked"), sample=sample)
+        world = load_world([plan], root)
+        assert set(world.passages) == set(world.pids["pages"])
+        return [int(pid.removeprefix("pages/p")) for pid in world.pids["pages"]]
+
+    ten = kept(10)
+    assert len(ten) == 10
+    assert {7, 31} <= set(ten)
+    assert ten == sorted(ten)
+    assert kept(10) == ten
+    assert kept(2) == kept(1) == [7, 31], "gold passages stay, however few are asked for"
+    assert kept(None) == kept(40) == kept(100) == list(range(40))
+
+
+def test_a_sample_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="sample = 0"):
+        CollectionPlan("pages", ("pages.jsonl",), sample=0)
+
+
 def test_a_limit_keeps_a_random_part_in_order_and_the_same_every_time(root: Path) -> None:
     many(root)
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 Missing = Literal["fail", "drop"]
 
-SEED = 0  # of what a limit keeps of a file
+SEED = 0  # of what a limit keeps of a file, and a sample of a corpus
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,23 @@ class Source:
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """A corpus and the questions over it; paths are relative to the file that names them."""
+    """A corpus and the questions over it; paths are relative to the file that names them.
+
+    `sample` searches so many passages of the corpus only, for a corpus that is too large to be mined whole: every gold
+    passage of the questions, however many, and others drawn at random, the same every time.
+    """
 
     name: str
     corpus: tuple[str, ...]
     train: tuple[Source, ...] = ()
     dev: tuple[Source, ...] = ()
+    sample: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
             raise ConfigError(f"name = {self.name!r}, which should name a collection, without a '/'")
+        if self.sample is not None and self.sample < 1:
+            raise ConfigError(f"sample = {self.sample}, which should be at least 1, or left out for the whole corpus")
 
 
 @dataclass(frozen=True)
@@ -103,11 +110,12 @@ def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "
         passages = list(corpus.read([root / file for file in plan.corpus]))
         log.info("%s: %s passages", plan.name, f"{len(passages):,}")
         catalogue = Catalogue.of(passages)
-        named = {passage.pid: passage for passage in (_named(plan.name, each) for each in passages)}
-        world.passages.update(named)
-        world.pids[plan.name] = list(named)
-        world.train.extend(_questions(plan, plan.train, root, catalogue, missing))
-        world.dev.extend(_questions(plan, plan.dev, root, catalogue, missing))
+        train, dev = (_questions(plan, part, root, catalogue, missing) for part in (plan.train, plan.dev))
+        named = _sampled([_named(plan.name, each) for each in passages], [*train, *dev], plan)
+        world.passages.update((passage.pid, passage) for passage in named)
+        world.pids[plan.name] = [passage.pid for passage in named]
+        world.train.extend(train)
+        world.dev.extend(dev)
     if not world.train:
         raise DatasetError("there is nothing to train on: no file of questions has a usable example")
     return world
@@ -115,6 +123,19 @@ def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "
 
 def _named(collection: str, passage: Passage) -> Passage:
     return dataclasses.replace(passage, pid=f"{collection}/{passage.pid}")
+
+
+def _sampled(passages: list[Passage], questions: Iterable[Question], plan: CollectionPlan) -> list[Passage]:
+    """As many as the plan searches, in their order: the gold ones, and of the others as many as there is room for."""
+    if plan.sample is None or plan.sample >= len(passages):
+        return passages
+    gold = {pid for question in questions for pid in question.example.gold}
+    others = [row for row, passage in enumerate(passages) if passage.pid not in gold]
+    room = max(0, plan.sample - (len(passages) - len(others)))
+    drawn = set(np.random.default_rng(SEED).choice(others, min(room, len(others)), replace=False).tolist())
+    kept = [passage for row, passage in enumerate(passages) if row in drawn or passage.pid in gold]
+    log.info("%s: %s passages are searched, %s of them gold", plan.name, f"{len(kept):,}", f"{len(gold):,}")
+    return kept
 
 
 def _questions(
