@@ -30,6 +30,7 @@ from baleen.training.supervision import (
     known_by_answer,
     latent_hop,
     ordered_hop,
+    partly_found,
     start,
     unfinished,
     weak_targets,
@@ -52,6 +53,39 @@ def ranking(*pids: str) -> Ranking:
 
 def fact(pid: str, sid: int, hop: int) -> Fact:
     return Fact(pid, sid, passages(pid).title, passages(pid).sentences[sid], hop=hop)
+
+
+class TestPartlyFound:
+    """Passages that a hop finds together are also asked for one after the other."""
+
+    def test_of_two_each_is_given_and_the_other_to_be_found(self) -> None:
+        step = latent_hop(start(EXAMPLE), ranking("p1", "p2", "p0", "p4"), passages, depth=10)
+        first, second = partly_found(step, passages)
+        assert first == Supervised(
+            "q", 2, Query(TEXT, (fact("p1", 0, 1), fact("p1", 1, 1))), ("p0",), step.supervised.negatives
+        )
+        assert second == Supervised("q", 2, Query(TEXT, (fact("p0", 1, 1),)), ("p1",), ("p2", "p4"))
+
+    def test_of_three_one_or_two_are_given(self) -> None:
+        step = latent_hop(start(EXAMPLE), ranking("p1", "p0", "p3", "p2"), passages, depth=10)
+        records = partly_found(step, passages)
+        known = [{fact.pid for fact in record.query.facts} for record in records]
+        assert sorted(map(sorted, known)) == [["p0"], ["p0", "p1"], ["p0", "p3"], ["p1"], ["p1", "p3"], ["p3"]]
+        for record, own in zip(records, known, strict=True):
+            assert own.isdisjoint(record.positives)
+            assert own.union(record.positives) == {"p0", "p1", "p3"}
+
+    def test_facts_of_earlier_hops_stay(self) -> None:
+        first = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
+        second = latent_hop(first.state, ranking("p1", "p3", "p2"), passages, depth=None)
+        for record in partly_found(second, passages):
+            assert record.query.facts[0] == fact("p0", 1, 1)
+            assert record.hop == 3
+
+    def test_a_hop_that_found_one_or_none_has_no_parts(self) -> None:
+        one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
+        none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)
+        assert partly_found(one, passages) == partly_found(none, passages) == []
 
 
 class TestDepths:

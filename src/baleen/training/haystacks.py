@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Self
+
+import numpy as np
+import numpy.typing as npt
 
 from baleen.encoder import Encoder
 from baleen.stopwatch import Stopwatch
@@ -51,6 +55,11 @@ class Haystacks:
 
 class Corpora(dict[str, TokenisedCorpus]):
     """The tokens of every collection of a world."""
+
+    @cached_property
+    def by_pid(self) -> dict[str, npt.NDArray[np.int32]]:
+        """Of every passage."""
+        return {pid: ids for corpus in self.values() for pid, ids in zip(corpus.pids, corpus.ids, strict=True)}
 
     @classmethod
     def of(cls, inputs: InputMaker, world: World) -> Self:

@@ -21,7 +21,7 @@ from baleen.training.layouts import Grouped, Packed
 from baleen.training.rounding import BITS
 from baleen.training.sampling import WHOLE, Order, Part, Weights, weights_of
 from baleen.training.throughput import Load
-from baleen.training.token_rows import Lookup, PassageRows, QueryRows, Row, pad_token
+from baleen.training.token_rows import Ids, Lookup, PassageRows, QueryRows, Row, pad_token
 from baleen.types import Query
 
 TeacherScores = Mapping[tuple[str, int], Mapping[str, float]]
@@ -103,7 +103,8 @@ class RetrieverBatch:
 class RetrieverBatches:
     """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid.
 
-    Records of questions that have one of `weights` come as often as it says.  Batches are `Packed` or `Grouped` as `packing` says.
+    Records of questions that have one of `weights` come as often as it says.  `tokens` are those of passages that are known
+    already, by pid.  Batches are `Packed` or `Grouped` as `packing` says.
     """
 
     def __init__(
@@ -118,13 +119,14 @@ class RetrieverBatches:
         teacher: TeacherScores | None = None,
         packing: bool = False,
         weights: Weights | None = None,
+        tokens: Mapping[str, Ids] | None = None,
     ) -> None:
         _check(records, config)
         self._packing, self._pad = packing, pad_token(inputs)
         self._records, self._config, self._teacher = records, config, teacher or {}
         self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
         self._queries = QueryRows(inputs, lambda row: records[row].query)
-        self._passages = PassageRows(inputs, passage)
+        self._passages = PassageRows(inputs, passage, tokens)
         self._gold: dict[str, set[str]] = {}
         for record in records:
             self._gold.setdefault(record.qid, set()).update(record.positives)

@@ -24,6 +24,9 @@ class RetrieverPlan:
     With `positives` "answer", questions without gold passages are trained on too, if they have an answer that a passage
     can hold: those of the first hop's ranking that hold it are its positives.  "gold" leaves such questions out.
 
+    With `partial`, the final retriever also learns from queries that know a part of what a hop found together, and are to
+    find the rest of it.
+
     Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
     Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
     ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
@@ -41,6 +44,7 @@ class RetrieverPlan:
     negative_depth: int = 1000
     negatives_kept: int = 100
     per_hop: bool = True
+    partial: bool = False
     depths: tuple[int, ...] = (25, 25, 25, 25)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     training: TrainConfig = field(default_factory=TrainConfig)

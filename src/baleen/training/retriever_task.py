@@ -34,7 +34,7 @@ from baleen.training.retriever_batches import (
 from baleen.training.rounding import rounded
 from baleen.training.sampling import Weights, weights_of
 from baleen.training.settings import TrainConfig
-from baleen.training.token_rows import Lookup, pad_token
+from baleen.training.token_rows import Ids, Lookup, pad_token
 
 __all__ = ["RetrieverTask", "RetrieverTraining", "train_retriever"]
 
@@ -50,13 +50,14 @@ def train_retriever(
     evaluate: Callable[[], float | Mapping[str, float]] | None = None,
     teacher: TeacherScores | None = None,
     weights: Weights | None = None,
+    tokens: Mapping[str, Ids] | None = None,
     resume: bool = False,
 ) -> Outcome:
     """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
 
     `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
     raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by (qid, hop) and pid, `weights`
-    how often questions are taken, by qid; 1 where nothing is said.
+    how often questions are taken, by qid; 1 where nothing is said; `tokens` those of passages that are known already.
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
     if config.distillation and not teacher:
@@ -72,6 +73,7 @@ def train_retriever(
         teacher=teacher if config.distillation else None,
         packing=_packing(encoder, config.packing),
         weights=weights,
+        tokens=tokens,
     )
     about = {**to_mapping(config), **_about(encoder, records, weights)}
     trainer = Trainer(encoder.model, batches.batch, task.loss, train, folder, evaluate=evaluate, about=about)

@@ -46,6 +46,7 @@ from baleen.training.supervision import (
     known_by_answer,
     latent_hop,
     ordered_hop,
+    partly_found,
     start,
     unfinished,
     weak_targets,
@@ -123,7 +124,8 @@ class Rounds:
     def _final(self, folder: Path) -> Mapping[str, Any]:
         """One retriever over all hops, measured with a perfect condenser over the whole corpora."""
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
-        report = self._train(records, self.plan.final_steps, folder)
+        parts = self._partly_found() if self.plan.partial else []
+        report = {**self._train([*records, *parts], self.plan.final_steps, folder), "partial": len(parts)}
         haystacks = self.haystacks("retriever")
         for dataset, questions in self._dev().items():
             report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
@@ -188,6 +190,10 @@ class Rounds:
             for step in steps
         ]
 
+    def _partly_found(self) -> list[Supervised]:
+        steps = (step for turn in range(1, self.hops + 1) for step in self._steps(turn))
+        return [record for step in steps for record in partly_found(step, self.world.passage)]
+
     def _step(self, state: State, ranking: Ranking) -> Step:
         settled = state.example.qid in self._orders
         way = self._answer_step if state.done else self._settled_step if settled else self._latent_step
@@ -244,6 +250,7 @@ class Rounds:
             training,
             self.plan.learning,
             weights=self.world.weights,
+            tokens=self._corpora.by_pid,
             resume=True,
         )
         self.run.save(encoder, folder)

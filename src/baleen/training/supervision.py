@@ -6,6 +6,7 @@
     lines 3, 4, 8   latent_hop       positives P_t and negatives N_t out of a ranking, and the query with the facts of P_t
     line 6          weak_targets     triples for R_t: every gold passage that no earlier hop has taken
     line 10         gather           all hops' triples, for the final retriever
+    beyond it       partly_found     more of them: what a hop found together, when only a part of it has been found
 
     R_1 from `first_hop`; then, for t = 1, 2, ...: rank every state's query with R_t, `latent_hop`, go on with the
     `unfinished` states, and train R_t+1 on their `weak_targets`; at last train on what `gather` makes of all the steps.
@@ -217,6 +218,21 @@ def unfinished(steps: Iterable[Step]) -> list[State]:
 def gather(hops: Iterable[Iterable[Step]]) -> list[Supervised]:
     """The final retriever's training set: all hops' records that have positives, hop by hop."""
     return [step.supervised for steps in hops for step in steps if step.supervised.positives]
+
+
+def partly_found(step: Step, passages: Lookup) -> list[Supervised]:
+    """Of a hop with several positives, the queries that know one of them, or all but one, and are to find the others.
+
+    A retriever that found them together is never asked to go from one to the other; a search that finds only one has to.
+    The negatives are those of the hop.
+    """
+    hop, example, found = step.supervised, step.state.example, step.supervised.positives
+    if len(found) < 2:
+        return []
+    before = State(example, hop.query, found, hop.hop)
+    parts = dict.fromkeys(known for pid in found for known in ((pid,), tuple(own for own in found if own != pid)))
+    after = (advance(before, known, oracle_facts(before, known, passages)) for known in parts)
+    return [Supervised(example.qid, state.hop, state.query, state.remaining, hop.negatives) for state in after]
 
 
 def oracle_facts(

@@ -6,7 +6,7 @@ two ways to send such rows through a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -45,20 +45,29 @@ class Row:
 
 
 class PassageRows:
-    """Passages by pid, each looked up and tokenised once; a flag says whether a token's vector is kept."""
+    """Passages by pid, each looked up and tokenised once; a flag says whether a token's vector is kept.
 
-    def __init__(self, inputs: InputMaker, passage: Lookup) -> None:
-        self._inputs, self._passage = inputs, passage
+    `tokens`, by pid, are those that are known already.
+    """
+
+    def __init__(self, inputs: InputMaker, passage: Lookup, tokens: Mapping[str, Ids] | None = None) -> None:
+        self._inputs, self._passage, self._tokens = inputs, passage, tokens or {}
         self._known: dict[str, Row] = {}
 
     def rows(self, pids: Sequence[str]) -> list[Row]:
         missing = [pid for pid in dict.fromkeys(pids) if pid not in self._known]
         if missing:
-            ids = self._inputs.passage_ids([self._look_up(pid) for pid in missing])
+            ids = self._ids(missing)
             keep = self._inputs.passage_batch(ids).keep.numpy()
             for pid, row, flags in zip(missing, ids, keep, strict=True):
-                self._known[pid] = Row(np.array(row, np.int32), flags[: len(row)].copy())
+                self._known[pid] = Row(row, flags[: len(row)].copy())
         return [self._known[pid] for pid in pids]
+
+    def _ids(self, pids: Sequence[str]) -> list[Ids]:
+        new = [pid for pid in pids if pid not in self._tokens]
+        read = self._inputs.passage_ids([self._look_up(pid) for pid in new]) if new else []
+        made = dict(zip(new, (np.array(ids, np.int32) for ids in read), strict=True))
+        return [made[pid] if pid in made else self._tokens[pid] for pid in pids]
 
     def _look_up(self, pid: str) -> Passage:
         try:
