@@ -29,6 +29,7 @@ from baleen.bench import report
 from baleen.bench.exact import recall
 from baleen.bench.real import RealVectors
 from baleen.bench.synthetic import SyntheticCorpus
+from baleen.machine import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNERS = Path(__file__).resolve().parent / "peers"
@@ -255,7 +256,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         counts = {"dataset": name, "passages": passages, "vectors": vectors, "queries": queries}
         dim = np.load(folder / "queries.npy").shape[1]
         settings = {**counts, "dim": dim, "k": options.k, "threads": options.threads}
-        return {"machine": report.machine(), "settings": settings, "peers": rows(ready, vectors, dim)}
+        return {"machine": machine(), "settings": settings, "peers": rows(ready, vectors, dim)}
 
 
 def main() -> None:

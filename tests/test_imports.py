@@ -17,13 +17,13 @@ SOURCE = Path(baleen.__file__).parent
 # From top to bottom.  A module may import from its own floor and from those below; a package stands as one.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__", "cli", "server"}),
-    frozenset({"cluster", "training", "evaluation", "ablation", "bench", "synthesis"}),
+    frozenset({"cluster", "training", "evaluation", "ablation", "bench", "card", "synthesis"}),
     frozenset({"system", "results"}),
     frozenset({"pipeline", "hybrid", "explain"}),
     frozenset({"embedded", "retriever", "condenser", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder"}),
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "token_memory", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized"}),
-    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "progress", "vectors", "stopwatch"}),
+    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch"}),
     frozenset({"types", "errors"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}

@@ -21,6 +21,7 @@ from baleen.errors import CheckpointError, ConfigError, DatasetError, TrainingEr
 from baleen.index import Index
 from baleen.model_folder import read_model
 from baleen.system import Baleen
+from baleen.training.environment import read_environments
 from baleen.training.inspection import Inspected
 from baleen.training.matching import holds
 from baleen.training.plan import read_plan
@@ -131,6 +132,14 @@ def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
     assert mined["hop-1"] == mined["retriever"] == {"encode", "search"}
     assert mined["hop-2"] == mined["rankings"] == {"search"}, "the corpora are encoded already"
     assert read_json(apart / "verifier" / DONE)["dev"].keys() == {"metric", "verifier_metric"}
+
+
+def test_a_run_says_where_it_was_done_and_how_much_data_it_had(shared: Path) -> None:
+    (found,) = read_environments(shared)
+    assert (found["device"], found["processes"]) == ("cpu", 1)
+    assert read_json(shared / "summary.json")["data"] == {
+        "toy": {"passages": 30, "train": {"own": 18}, "dev": {"own": 6}}
+    }
 
 
 def test_scores_have_the_best_sentences_and_the_gold_ones_with_their_hops(shared: Path, toy: ToyWorld) -> None:

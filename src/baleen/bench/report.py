@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from baleen.config import to_mapping
-from baleen.cores import cores
+from baleen.machine import PACKAGES
 
 if TYPE_CHECKING:
     from baleen.bench.workload import BenchConfig
@@ -19,33 +15,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Row], str]]
 
-PACKAGES = ("baleen", "numpy", "numba", "torch")
 PATHS = ("corpus", "checkpoint", "questions")
-
-
-def machine() -> dict[str, Any]:
-    """The processor, how many of its cores may be used, the memory, the date and the versions of what did the work."""
-    return {
-        "cpu": _cpu(),
-        "cores": cores(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": platform.python_version(),
-        **{name: _version(name) for name in PACKAGES},
-    }
-
-
-def _cpu() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def settings(config: BenchConfig) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from baleen.bench.exact import recall
 from baleen.bench.measure import Probe, probe_apart, split_warm_up, timed
 from baleen.bench.workload import BenchConfig, Workload, built, expectations, workloads
 from baleen.index import Index, SearchConfig
+from baleen.machine import machine
 from baleen.types import Record
 
 __all__ = ["BENCHES", "BenchConfig", "BenchRow", "SweepRow", "growth", "run", "run_all", "sweep"]
@@ -114,7 +115,7 @@ BENCHES: dict[str, Callable[[BenchConfig], Sequence[Record]]] = {"search": run, 
 def run_all(config: BenchConfig, benches: Iterable[str] = ("search",)) -> dict[str, Any]:
     """The machine, the settings and the rows of each bench by its name: JSON takes it, `report.markdown` draws it."""
     rows = {name: [row.to_json() for row in BENCHES[name](config)] for name in benches}
-    return {"machine": report.machine(), "settings": report.settings(config), **rows}
+    return {"machine": machine(), "settings": report.settings(config), **rows}
 
 
 def _row(

@@ -102,10 +102,10 @@ def bench_verify(
     as_json: JsonOption = False,
 ) -> None:
     """Seconds of a claim by stage, tokens read, and the share of each stage."""
-    from baleen.bench.report import machine
     from baleen.bench.verify import HOPS, verify_rows, verify_table
     from baleen.cli.claims import read_claims
     from baleen.embedded import demo_claims
+    from baleen.machine import machine
     from baleen.system import Baleen
 
     texts = [claim.text for claim in read_claims(file)] if file else [claim["text"] for claim in demo_claims()]
@@ -129,7 +129,7 @@ def bench_mining(
 ) -> None:
     """Exact scores of many queries at once, as training mines by: each way of making them beside the first."""
     from baleen.bench.mining import mining_rows, mining_table
-    from baleen.bench.report import machine
+    from baleen.machine import machine
 
     rows = mining_rows(size, queries, facts, device)
     found = {"machine": machine(), "mining": [row.to_json() for row in rows]}
@@ -146,9 +146,9 @@ def bench_precision(
 ) -> None:
     """Seconds of the models in float32, bfloat16 and int8 on the CPU, and how far the scores move."""
     from baleen.bench.precision import precision_rows, precision_table, sample
-    from baleen.bench.report import machine
     from baleen.checkpoint import resolve
     from baleen.embedded import default_model
+    from baleen.machine import machine
 
     rows = precision_rows(resolve(model or default_model()), *sample(passages, queries), rounds=rounds)
     found = {"machine": machine(), "precision": [row.to_json() for row in rows]}

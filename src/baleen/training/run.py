@@ -3,6 +3,7 @@
     train(read_plan(Path("runs/small.toml")), Path("runs/small"))
 
     runs/small/plan.json            the settings, resolved
+    runs/small/environment.json     on which machine, with which versions and of which commit; see environment.py
     runs/small/STAGE/               what each stage made; see rounds.py and reading_run.py
     runs/small/model/               the model, for `Baleen.load` and --model
     runs/small/summary.json         what every stage came to, and how orders and sentences that were inferred compare
@@ -28,6 +29,7 @@ from baleen.encoder import Encoder
 from baleen.errors import TrainingError
 from baleen.model_folder import write_model
 from baleen.training.distributed import local_device, started_processes, world
+from baleen.training.environment import environment, note_environment
 from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
 from baleen.training.plan import RunPlan, data_of
@@ -70,6 +72,7 @@ def _do(plan: RunPlan, run: RunFolder, device: str) -> None:
     file = run.root / SUMMARY
     if run.processes.first:
         file.unlink(missing_ok=True)
+        note_environment(run.root, environment(torch.device(device), run.processes.size))
     data = load_world(plan.collections, plan.root, plan.missing)
     retriever = replace(plan.retriever, backbone=plan.backbone(plan.retriever.backbone))
     rounds = Rounds(retriever, plan.hops, data, run, device)
@@ -116,10 +119,23 @@ def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
     inferred = (reports.get("scores") or {}).get("agreement", {})
     return {
         "order": plan.retriever.order,
+        "data": _counted(world),
         "agreement": compared,
         "sentence_agreement": inferred,
         "stages": reports,
     }
+
+
+def _counted(world: World) -> dict[str, Any]:
+    """How many passages of each collection are searched, and how many usable questions of each dataset it has."""
+    counts: dict[str, Any] = {
+        name: {"passages": len(pids), "train": {}, "dev": {}} for name, pids in world.pids.items()
+    }
+    for part in ("train", "dev"):
+        for question in getattr(world, part):
+            of_part = counts[question.collection][part]
+            of_part[question.dataset] = of_part.get(question.dataset, 0) + 1
+    return counts
 
 
 def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
