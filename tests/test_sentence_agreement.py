@@ -29,7 +29,7 @@ def likes(sid: int) -> object:
 def test_a_sentence_is_right_where_it_is_one_of_the_gold_ones() -> None:
     known = step(("a", 0), ("a", 2), ("b", 1))
     for sid, right in {0: 1, 1: 1, 2: 1}.items():
-        assert compare([known], likes(sid), PASSAGES.__getitem__) == SentenceAgreement(2, right, 1)
+        assert compare([known], likes(sid), PASSAGES.__getitem__) == SentenceAgreement(2, right, 1, 1)
 
 
 def test_passages_without_known_sentences_do_not_count() -> None:
@@ -38,11 +38,11 @@ def test_passages_without_known_sentences_do_not_count() -> None:
 
 
 def test_what_is_known_is_hidden_from_the_choice() -> None:
-    assert compare([step(("c", 2))], likes(1), PASSAGES.__getitem__) == SentenceAgreement(1, 0, 0)
+    assert compare([step(("c", 2))], likes(1), PASSAGES.__getitem__) == SentenceAgreement(1, 0, 0, 0)
 
 
 def test_parts_add_up() -> None:
-    assert total([SentenceAgreement(3, 2, 1), SentenceAgreement(), SentenceAgreement(1, 1, 1)]) == SentenceAgreement(
-        4, 3, 2
-    )
+    assert total(
+        [SentenceAgreement(3, 2, 2, 1), SentenceAgreement(), SentenceAgreement(1, 1, 0, 1)]
+    ) == SentenceAgreement(4, 3, 2, 2)
     assert total([]) == SentenceAgreement()

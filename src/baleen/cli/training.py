@@ -184,10 +184,15 @@ def sentences_agreed(found: dict[str, dict[str, int]]) -> list[str]:
     """How inferred sentences compare with gold ones, a line for each part of the questions that has some."""
     return [
         f"Of {each['passages']:,} gold passages of {part} whose sentences are known, the sentence inferred is gold of "
-        f"{100 * each['inferred'] / each['passages']:.1f} %, the first one of {100 * each['first'] / each['passages']:.1f} %."
+        f"{_share(each, 'inferred')}, the likeliest by its words of {_share(each, 'likely')}, the first one of "
+        f"{_share(each, 'first')}."
         for part, each in found.items()
         if each["passages"]
     ]
+
+
+def _share(found: dict[str, int], part: str) -> str:
+    return f"{100 * found[part] / found['passages']:.1f} %"
 
 
 def _short(value: Any) -> str:

@@ -29,6 +29,11 @@ _EMPTY = frozenset(
 )
 
 
+def content_words(text: str) -> frozenset[str]:
+    """The different words of a text, but for those that say little alone."""
+    return frozenset(words(text)) - _EMPTY
+
+
 def contains(text: str, phrase: str) -> bool:
     """Whether the words of `phrase` stand in `text` one after the other; no words stand nowhere."""
     return bool(words(phrase)) and _spaced(words(phrase)) in _spaced(words(text))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from baleen.datasets import Example
-from baleen.training.supervision import Lookup, State, advance, oracle_facts, start
+from baleen.training.supervision import Lookup, SentenceChoice, State, advance, oracle_facts, start
 from baleen.types import Query, Ranking, Record
 
 Search = Callable[[Sequence[Query], int, Sequence[Sequence[str]]], list[Ranking]]
@@ -26,22 +26,31 @@ class Reach(Record):
     mean_found: float
 
 
-def oracle_hops(examples: Sequence[Example], search: Search, passages: Lookup, depths: Sequence[int]) -> list[Reach]:
-    """Take all examples through the hops; passages of earlier hops do not come again."""
+def oracle_hops(
+    examples: Sequence[Example],
+    search: Search,
+    passages: Lookup,
+    depths: Sequence[int],
+    sentences: SentenceChoice | None = None,
+) -> list[Reach]:
+    """Take all examples through the hops; passages of earlier hops do not come again.
+
+    Of a gold passage none of whose sentences is known for gold, those that `sentences` picks are kept.
+    """
     states, seen = [start(example) for example in examples], [list[str]() for _ in examples]
     reached = []
     for hop, depth in enumerate(depths, start=1):
         rankings = search([state.query for state in states], depth, seen)
-        states = [_keep(state, ranking, passages) for state, ranking in zip(states, rankings, strict=True)]
+        states = [_keep(state, ranking, passages, sentences) for state, ranking in zip(states, rankings, strict=True)]
         for own, ranking in zip(seen, rankings, strict=True):
             own.extend(ranking.pids)
         reached.append(_reach(hop, depth, states))
     return reached
 
 
-def _keep(state: State, ranking: Ranking, passages: Lookup) -> State:
+def _keep(state: State, ranking: Ranking, passages: Lookup, sentences: SentenceChoice | None) -> State:
     found = [pid for pid in ranking.pids if pid in state.remaining]
-    return advance(state, found, oracle_facts(state, found, passages))
+    return advance(state, found, oracle_facts(state, found, passages, sentences=sentences))
 
 
 def _reach(hop: int, depth: int, states: Sequence[State]) -> Reach:

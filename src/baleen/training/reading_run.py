@@ -33,6 +33,7 @@ from baleen.training.condenser_examples import (
     rerank_examples,
     sentence_examples,
 )
+from baleen.training.likely_sentences import likelihood_scorer
 from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, answer_examples, verdict_examples
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
@@ -112,7 +113,13 @@ class ReadingRun:
             for qid, ranking in zip(qids, rankings, strict=True):
                 seen[qid] += ranking.pids
             within = depth if hop < self.hops else None
-            hop_of = partial(latent_hop, passages=self.world.passage, depth=within, negative_depth=depth)
+            hop_of = partial(
+                latent_hop,
+                passages=self.world.passage,
+                depth=within,
+                negative_depth=depth,
+                sentences=self.rounds.sentences,
+            )
             made = [hop_of(state, ranking) for state, ranking in zip(states, rankings, strict=True)]
             steps += made
             states = unfinished(made)
@@ -148,7 +155,7 @@ class ReadingRun:
         if "sentences" in heads and "sentences" not in tasks:
             raise DatasetError(
                 "no question to train on has gold sentences and other passages beside its gold ones, which stage 1 of "
-                "the condenser learns from: name the sentences of some of them, or leave [reading] out"
+                "the condenser learns from: name the sentences of some of them, set infer = true, or leave [reading] out"
             )
         if not tasks:
             return {"trained": []}
@@ -196,8 +203,9 @@ class ReadingRun:
         return task, measure
 
     def _sentences(self, _: CrossEncoder, part: str) -> Made[Any]:
-        most = max(self.plan.negatives)
-        return self._within(sentence_examples(self._steps(part), self.world.passage, negatives=most))
+        most, passage = max(self.plan.negatives), self.world.passage
+        scorer = likelihood_scorer(self._examples(part), passage) if self.plan.infer else None
+        return self._within(sentence_examples(self._steps(part), passage, negatives=most, scorer=scorer))
 
     def _reranker(self, _: CrossEncoder, part: str) -> Made[Any]:
         most = max(self.plan.negatives)

@@ -29,6 +29,7 @@ from baleen.markup import passage_text
 from baleen.stopwatch import Stopwatch
 from baleen.training.haystacks import Corpora, Haystacks
 from baleen.training.inspection import inspect, summarise
+from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import Reach, oracle_hops
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
 from baleen.training.retriever_plan import RetrieverPlan
@@ -69,6 +70,7 @@ class Rounds:
     def __init__(self, plan: RetrieverPlan, hops: int, world: World, run: RunFolder, device: str | None = None) -> None:
         self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
         self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
+        self.sentences = likely_sentences(world.passage)  # of gold passages none of whose sentences is known for gold
         self._kept: tuple[str, Haystacks] | None = None
         self._clock = Stopwatch(1)
 
@@ -192,7 +194,7 @@ class Rounds:
 
     def _partly_found(self) -> list[Supervised]:
         steps = (step for turn in range(1, self.hops + 1) for step in self._steps(turn))
-        return [record for step in steps for record in partly_found(step, self.world.passage)]
+        return [record for step in steps for record in partly_found(step, self.world.passage, self.sentences)]
 
     def _step(self, state: State, ranking: Ranking) -> Step:
         settled = state.example.qid in self._orders
@@ -206,11 +208,12 @@ class Rounds:
 
     def _latent_step(self, state: State, ranking: Ranking) -> Step:
         depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
-        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=self.plan.negative_depth)
+        depths: dict[str, Any] = {"depth": depth, "negative_depth": self.plan.negative_depth}
+        return latent_hop(state, ranking, self.world.passage, **depths, sentences=self.sentences)
 
     def _settled_step(self, state: State, ranking: Ranking) -> Step:
-        depth = self.plan.negative_depth
-        return ordered_hop(state, ranking, self.world.passage, positives=self._due(state), negative_depth=depth)
+        choices: dict[str, Any] = {"negative_depth": self.plan.negative_depth, "sentences": self.sentences}
+        return ordered_hop(state, ranking, self.world.passage, positives=self._due(state), **choices)
 
     def _due(self, state: State) -> tuple[str, ...]:
         """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
@@ -313,6 +316,7 @@ class Rounds:
             lambda queries, depth, seen: haystacks.rank(queries, collections, depth, seen),
             self.world.passage,
             self.plan.depths,
+            self.sentences,
         )
 
 

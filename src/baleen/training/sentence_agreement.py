@@ -1,7 +1,7 @@
 """How often an inferred sentence is a gold one, told on passages whose gold sentences are known and hidden for it.
 
-Where a dataset names passages alone, the condenser and the readers learn from sentences that stage 1 takes for gold, and
-the retriever's hops from first sentences.  Whether that can be trusted shows where the truth is known.
+Where a dataset names passages alone, the condenser's second stage and the readers learn from sentences that stage 1 takes
+for gold; stage 1 and the retriever's hops from likely ones (likely_sentences.py).  Whether that can be trusted shows where the truth is known.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from baleen.crossencoder import CrossEncoder
 from baleen.datasets import Example
 from baleen.training.condenser_examples import Scorer, gold_sids
+from baleen.training.likely_sentences import likely_sentences
 from baleen.training.reading_scores import inferring
-from baleen.training.supervision import Lookup, Step, first_sentences
+from baleen.training.supervision import Lookup, SentenceChoice, Step, first_sentences
 from baleen.types import Passage, Query, Record
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceAgreement(Record):
-    """Of gold `passages` with known gold sentences: of how many is the `inferred` sentence gold, and the `first` one."""
+    """Of gold `passages` with known gold sentences: of how many is the `inferred` sentence gold, a `likely`, the `first`."""
 
     passages: int = 0
     inferred: int = 0
+    likely: int = 0
     first: int = 0
 
 
@@ -33,25 +35,29 @@ def sentence_agreement(reading: CrossEncoder, steps: Sequence[Step], passages: L
 
 
 def compare(steps: Iterable[Step], scorer: Scorer, passages: Lookup) -> SentenceAgreement:
-    """The best sentence by `scorer`, and the first one, beside the gold sentences of each passage that a step found."""
-    found = [_outcome(step.state.example, passages(pid), scorer) for step in steps for pid in step.supervised.positives]
+    """The best sentence by `scorer`, the likeliest and the first, beside the gold ones of each passage that a step found."""
+    ways = [scorer_choice(scorer), likely_sentences(passages, most=1), first_sentences(1)]
+    found = [_outcome(step.state.example, passages(pid), ways) for step in steps for pid in step.supervised.positives]
     return total(each for each in found if each is not None)
 
 
-def _outcome(example: Example, passage: Passage, scorer: Scorer) -> SentenceAgreement | None:
+def scorer_choice(scorer: Scorer) -> SentenceChoice:
+    """The sentence that stands highest with a scorer."""
+    return lambda example, passage: gold_sids(example, Query(example.text), passage, scorer)
+
+
+def _outcome(example: Example, passage: Passage, ways: Sequence[SentenceChoice]) -> SentenceAgreement | None:
     """Of one passage; None where none of its sentences is known."""
-    query, hidden = Query(example.text), replace(example, facts=())
-    gold = set(gold_sids(example, query, passage))
+    hidden = replace(example, facts=())
+    gold = set(gold_sids(example, Query(example.text), passage))
     if not gold:
         return None
-    inferred = gold_sids(hidden, query, passage, scorer)
-    first = first_sentences(1)(hidden, passage)
-    return SentenceAgreement(1, int(not gold.isdisjoint(inferred)), int(not gold.isdisjoint(first)))
+    return SentenceAgreement(1, *(int(not gold.isdisjoint(way(hidden, passage))) for way in ways))
 
 
 def total(parts: Iterable[SentenceAgreement]) -> SentenceAgreement:
     """What several come to together."""
-    counts = [(each.passages, each.inferred, each.first) for each in parts]
+    counts = [(each.passages, each.inferred, each.likely, each.first) for each in parts]
     return SentenceAgreement(*(sum(column) for column in zip(*counts, strict=True)))
 
 

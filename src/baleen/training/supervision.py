@@ -220,7 +220,7 @@ def gather(hops: Iterable[Iterable[Step]]) -> list[Supervised]:
     return [step.supervised for steps in hops for step in steps if step.supervised.positives]
 
 
-def partly_found(step: Step, passages: Lookup) -> list[Supervised]:
+def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None = None) -> list[Supervised]:
     """Of a hop with several positives, the queries that know one of them, or all but one, and are to find the others.
 
     A retriever that found them together is never asked to go from one to the other; a search that finds only one has to.
@@ -231,7 +231,7 @@ def partly_found(step: Step, passages: Lookup) -> list[Supervised]:
         return []
     before = State(example, hop.query, found, hop.hop)
     parts = dict.fromkeys(known for pid in found for known in ((pid,), tuple(own for own in found if own != pid)))
-    after = (advance(before, known, oracle_facts(before, known, passages)) for known in parts)
+    after = (advance(before, known, oracle_facts(before, known, passages, sentences=sentences)) for known in parts)
     return [Supervised(example.qid, state.hop, state.query, state.remaining, hop.negatives) for state in after]
 
 

@@ -1,0 +1,56 @@
+"""How often a sentence that is inferred by its words is a gold one, on questions whose gold sentences are known.
+
+    python benchmarks/likely_sentences.py wiki/part-*.jsonl.gz --questions hover:hover/train.json hotpotqa:hotpotqa/train.json
+
+Gold passages of one sentence are left out.  Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from baleen.datasets import Example
+from baleen.training.likely_sentences import likely_sentences
+from baleen.training.supervision import SentenceChoice, first_sentences
+from baleen.training.world import CollectionPlan, Question, Source, World, load_world
+from baleen.types import Passage
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
+    arguments = parser.parse_args()
+    sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
+    plan = CollectionPlan("corpus", tuple(arguments.corpus), sources, sample=1)
+    print_table(load_world([plan], Path(), "drop"), [source.dataset for source in sources])
+
+
+def print_table(world: World, datasets: Sequence[str]) -> None:
+    print(
+        "| questions of | gold passages | the likeliest sentence is gold | the first one is |\n| --- | --- | --- | --- |"
+    )
+    ways = [likely_sentences(world.passage, most=1), first_sentences(1)]
+    for dataset in datasets:
+        found = list(known_passages(world, [each for each in world.train if each.dataset == dataset]))
+        shares = [f"{100 * sum(right(way, *each) for each in found) / max(1, len(found)):.1f} %" for way in ways]
+        print(f"| {dataset} | {len(found):,} | {' | '.join(shares)} |")
+
+
+def known_passages(world: World, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
+    for example in (question.example for question in questions):
+        for pid in sorted({pid for pid, _ in example.facts}):
+            passage = world.passage(pid)
+            if sum(bool(sentence.strip()) for sentence in passage.sentences) > 1:
+                yield example, passage
+
+
+def right(way: SentenceChoice, example: Example, passage: Passage) -> bool:
+    return any((passage.pid, sid) in example.facts for sid in way(replace(example, facts=()), passage))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Which sentences of a gold passage a question was likely made from, where its file names passages alone.
+
+A sentence is the likelier the more of the question's words it shares, the passage's own title left out; if it names
+another gold passage, which is what leads from one hop to the next; and if it holds the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from baleen.datasets import Example
+from baleen.training.condenser_examples import Scorer
+from baleen.training.matching import contains, content_words, is_extractive, title_overlap
+from baleen.training.supervision import Lookup, SentenceChoice
+from baleen.types import Passage, Query
+
+NAMES_ANOTHER = 0.3  # beside a share of words between 0 and 1
+HOLDS_ANSWER = 0.5
+MOST = 2
+CLOSE = 0.7  # of the best score: what is as likely is taken too
+
+
+def likely_sentences(passages: Lookup, most: int = MOST) -> SentenceChoice:
+    """The likeliest sentence of a passage and those close to it, `most` at most; the first one where nothing tells."""
+
+    chosen: dict[tuple[str, str], list[int]] = {}  # a question comes by again at every hop
+
+    def choose(example: Example, passage: Passage) -> Sequence[int]:
+        key = example.qid, passage.pid
+        if key not in chosen:
+            chosen[key] = _likeliest(passage, likelihoods(example, passage, passages), most)
+        return chosen[key]
+
+    return choose
+
+
+def _likeliest(passage: Passage, scores: Sequence[float], most: int) -> list[int]:
+    written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
+    best = max((scores[sid] for sid in written), default=0.0)
+    if not best:
+        return written[:1]
+    ranked = sorted(written, key=lambda sid: (-scores[sid], sid))[:most]
+    return sorted(sid for sid in ranked if scores[sid] >= CLOSE * best)
+
+
+def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
+    """The same as a score of every sentence, for passages of these examples."""
+    by_text = {example.text: example for example in examples}
+
+    def score(query: Query, passage: Passage) -> Sequence[float]:
+        return likelihoods(by_text[query.text], passage, passages)
+
+    return score
+
+
+def likelihoods(example: Example, passage: Passage, passages: Lookup) -> list[float]:
+    """Of every sentence of a gold passage, beside the others."""
+    title = content_words(passage.title)
+    asked = content_words(example.text) - title
+    others = [passages(pid).title for pid in dict.fromkeys(example.gold) if pid != passage.pid]
+    return [_likelihood(sentence, asked, title, others, example.answer) for sentence in passage.sentences]
+
+
+def _likelihood(
+    sentence: str, asked: frozenset[str], title: frozenset[str], others: Iterable[str], answer: str | None
+) -> float:
+    shared = len((content_words(sentence) - title) & asked) / max(1, len(asked))
+    named = any(title_overlap(other, sentence) == 1 for other in others)
+    answered = answer is not None and is_extractive(answer) and contains(sentence, answer)
+    return shared + NAMES_ANOTHER * named + HOLDS_ANSWER * answered

@@ -1,0 +1,78 @@
+"""Sentences that a question was likely made from, where its file names passages alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from baleen.datasets import Example
+from baleen.training.condenser_examples import gold_sids
+from baleen.training.likely_sentences import likelihood_scorer, likelihoods, likely_sentences
+from baleen.types import Passage, Query
+
+PASSAGES = {
+    passage.pid: passage
+    for passage in (
+        Passage.from_sentences(
+            "orlova",
+            "Lena Orlova",
+            ["Lena Orlova is a chemist.", "She was born in 1950.", "", "She teaches at the University of Vardal."],
+        ),
+        Passage.from_sentences(
+            "vardal",
+            "University of Vardal (north)",
+            ["It is old.", "Its opera house was built by Ivo Brandt.", "Ivo Brandt is its rector, who wrote an opera."],
+        ),
+        Passage.from_sentences("blank", "Blank", ["", " "]),
+        Passage.from_sentences("empty", "Empty", []),
+    )
+}
+
+
+def chosen(text: str, pid: str, *gold: str, answer: str | None = None, most: int = 2) -> list[int]:
+    example = Example("q", text, gold or ("orlova", "vardal"), answer=answer)
+    return list(likely_sentences(PASSAGES.__getitem__, most)(example, PASSAGES[pid]))
+
+
+def test_words_of_the_question_tell() -> None:
+    assert chosen("A chemist of 1950 wrote it.", "orlova", "orlova") == [0, 1]
+    assert chosen("Someone born in 1950 wrote it.", "orlova", "orlova") == [1]
+
+
+def test_a_sentence_that_names_another_gold_passage_leads_on() -> None:
+    assert chosen("What of Lena Orlova?", "orlova") == [3]
+    assert chosen("What of Lena Orlova?", "orlova", "orlova") == [0], "nothing tells: the first one"
+
+
+def test_a_sentence_with_the_answer_is_likely_and_yes_is_no_answer() -> None:
+    assert chosen("Who?", "vardal", answer="Ivo Brandt") == [1, 2]
+    assert chosen("Who wrote an opera?", "vardal", answer="Ivo Brandt") == [2]
+    assert chosen("Is it?", "vardal", answer="yes") == [0]
+
+
+def test_the_passages_own_title_does_not_count() -> None:
+    assert chosen("Did Lena Orlova live in 1950?", "orlova", "orlova") == [1]
+
+
+def test_at_most_so_many_and_only_those_that_are_close() -> None:
+    text = "A rector of the opera house was built by Ivo Brandt who wrote an opera"
+    assert chosen(text, "vardal", most=1) == [1]
+    assert len(chosen(text, "vardal", most=2)) <= 2
+
+
+def test_blank_sentences_are_never_chosen() -> None:
+    assert chosen("Blank?", "blank", "blank") == chosen("Empty?", "empty", "empty") == []
+
+
+def test_a_choice_is_of_its_question_alone() -> None:
+    choose = likely_sentences(PASSAGES.__getitem__)
+    first, second = (Example(str(n), text, ("orlova",)) for n, text in enumerate(("A chemist?", "Born in 1950?")))
+    assert [list(choose(each, PASSAGES["orlova"])) for each in (first, second, first)] == [[0], [1], [0]]
+
+
+def test_as_a_scorer_it_tells_gold_sentences() -> None:
+    example = Example("q", "Who was born in 1950?", ("orlova", "vardal"))
+    scorer = likelihood_scorer([example], PASSAGES.__getitem__)
+    passage = PASSAGES["orlova"]
+    assert list(scorer(Query(example.text), passage)) == likelihoods(example, passage, PASSAGES.__getitem__)
+    assert likelihoods(example, passage, PASSAGES.__getitem__) == pytest.approx([0, 1, 0, 0.3])
+    assert gold_sids(example, Query(example.text), passage, scorer) == (1,)
