@@ -298,8 +298,16 @@ def test_heads_that_nothing_is_known_for_are_left_out(
         assert summary["stages"]["answerer"]["trained"] == []
 
 
-def test_without_gold_sentences_there_is_no_condenser_to_train(toy: ToyWorld, tmp_path: Path) -> None:
-    file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")))
+def test_without_any_gold_sentence_the_condenser_learns_from_likely_ones(toy: ToyWorld, tmp_path: Path) -> None:
+    changes = rewritten(toy, "unnumbered", without_keys("facts")), ("steps = 6", "steps = 2")
+    summary = run(write_plan(toy.folder, "unnumbered", *changes), tmp_path / "run")
+    assert summary["stages"]["sentences"]["records"]["sentences"] > 0
+    assert {"sentences", "facts", "verifier"} <= set(read_model(tmp_path / "run" / "model").components)
+
+
+def test_without_gold_sentences_and_inference_there_is_no_condenser_to_train(toy: ToyWorld, tmp_path: Path) -> None:
+    trusting = ("depth = 4\n", "depth = 4\ninfer = false\n")
+    file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")), trusting)
     with pytest.raises(DatasetError, match="no question to train on has gold sentences.*or leave .reading. out"):
         run(file, tmp_path / "run")
     assert "sentences" not in done(tmp_path / "run")
