@@ -54,7 +54,7 @@ def test_what_is_told_of_a_plan_is_json_without_its_place(tmp_path: Path) -> Non
     told = json.loads(json.dumps(plan.told()))
     assert "root" not in told
     source = {"dataset": "own", "file": "train.jsonl", "weight": 1.0, "limit": None, "order": "plan"}
-    assert told["collections"][0]["train"] == [source]
+    assert told["collections"][0]["train"] == [{**source, "searched": True}]
     assert told["reading"]["first"]["steps"] == 2
 
 

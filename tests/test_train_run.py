@@ -176,6 +176,21 @@ def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld
         assert found.get("train", {}).get("passages") == (None if changes else passages)
 
 
+def test_questions_that_are_not_searched_for_teach_the_readers_alone(
+    toy: ToyWorld, shared: Path, tmp_path: Path
+) -> None:
+    more = rewritten(toy, "more", lambda line: {**line, "id": f"more-{line['id']}"})[1]
+    source = '{ dataset = "own", file = "train.jsonl" }'
+    both = source, f'{source}, {{ dataset = "own", file = "{more}", searched = false }}'
+    summary = run(write_plan(toy.folder, "more", both, ("steps = 6", "steps = 2")), tmp_path / "run")
+    before, after = read_json(shared / "summary.json")["stages"], summary["stages"]
+    assert after["hop-1"]["claims"] == before["hop-1"]["claims"]
+    assert after["rankings"]["queries"]["dev"] == before["rankings"]["queries"]["dev"]
+    assert after["scores"]["unsearched"] == len(lines_of(toy, "train"))
+    for head in ("facts", "verifier", "answerer"):
+        assert after["reading"]["records"][head] > before["reading"]["records"][head], head
+
+
 def test_a_retriever_alone_makes_a_model_too(toy: ToyWorld, tmp_path: Path) -> None:
     assert run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")["sentence_agreement"] == {}
     assert read_model(tmp_path / "run" / "model").components == {"retriever": "retriever"}

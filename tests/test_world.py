@@ -129,6 +129,25 @@ def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_
     assert kept(None) == kept(40) == kept(100) == list(range(40))
 
 
+def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_searched(root: Path) -> None:
+    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    write(root / "asked.jsonl", {"id": 1, "text": "Which?", "gold": ["p31"]})
+    write(root / "read.jsonl", {"id": 2, "text": "Which two?", "gold": ["p7", "p8"]})
+    sources = (Source("own", "asked.jsonl"), Source("own", "read.jsonl", weight=0.5, searched=False))
+    world = load_world([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
+    assert [each.example.text for each in world.train] == ["Which?"]
+    assert [each.example.text for each in world.read] == ["Which two?"]
+    assert world.pids == {"pages": ["pages/p31"]}
+    assert sorted(world.passages) == ["pages/p31", "pages/p7", "pages/p8"]
+    assert world.weights == {"pages/own/2": 0.5}
+
+
+def test_a_world_to_be_read_alone_is_refused(root: Path) -> None:
+    plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", searched=False),))
+    with pytest.raises(DatasetError, match="nothing to train on"):
+        load_world([plan], root)
+
+
 def test_a_sample_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="sample = 0"):
         CollectionPlan("pages", ("pages.jsonl",), sample=0)

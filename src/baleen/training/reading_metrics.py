@@ -27,6 +27,7 @@ POOL = 9
 _AT_ONCE = 64  # records whose sequences are held at a time
 
 Measured = dict[str, float]
+Metrics = Callable[[], Mapping[str, float]]
 Item = TypeVar("Item")
 
 
@@ -99,7 +100,7 @@ def answer_metrics(reading: CrossEncoder, records: Sequence[AnswerExample]) -> M
     }
 
 
-def together(metrics: Mapping[str, Callable[[], Mapping[str, float]]]) -> Measured:
+def together(metrics: Mapping[str, Metrics]) -> Measured:
     """Those of several heads under their names; the metric is the mean of theirs."""
     found = {head: measure() for head, measure in metrics.items()}
     named = {f"{head}_{name}": value for head, values in found.items() for name, value in values.items()}
@@ -117,3 +118,19 @@ def _slices(records: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
+
+
+class Measure:
+    """The dev metrics of several heads; the last ones are remembered."""
+
+    def __init__(self, heads: Mapping[str, Metrics]) -> None:
+        self._heads = heads
+        self._last: dict[str, float] | None = None
+
+    def __call__(self) -> dict[str, float]:
+        self._last = together(self._heads)
+        return self._last
+
+    def again(self, unchanged: bool) -> dict[str, float]:
+        """Those of the weights as they are: the last ones, where they are `unchanged` since."""
+        return self._last if unchanged and self._last is not None else self()

@@ -38,11 +38,12 @@ from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, answer_examples, verdict_examples
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
 from baleen.training.reading_metrics import (
+    Measure,
+    Metrics,
     answer_metrics,
     fact_metrics,
     rerank_metrics,
     sentence_metrics,
-    together,
     verdict_metrics,
 )
 from baleen.training.reading_plan import APART, ReadingPlan
@@ -52,14 +53,15 @@ from baleen.training.rounds import Rounds
 from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
 from baleen.training.sentence_agreement import sentence_agreement, total
 from baleen.training.supervision import Step, latent_hop, start, unfinished
+from baleen.training.unsearched import unsearched
 from baleen.training.world import Question, World
 
 log = logging.getLogger(__name__)
 
 PARTS = ("train", "dev")
+READ = "read"  # questions to train on that are not searched for
 POOLS = 2  # of each question, for stage 2 to learn from
 
-Metrics = Callable[[], Mapping[str, float]]
 Task = ReadingTask[Any, Any]
 
 
@@ -137,7 +139,9 @@ class ReadingRun:
             if self.plan.infer:
                 known = sentence_agreement(reading, self._steps_of(part, own), self.world.passage)
                 agreement[part] = total(processes.collected([known])).to_json()
-        return {"sentences": counts, "agreement": agreement}
+        unread = unsearched((each.example for each in self.world.read), self.world.passage, self.plan.infer)
+        self.run.write(unread, folder / f"{READ}.jsonl.gz")
+        return {"sentences": counts, "agreement": agreement, "unsearched": len(unread)}
 
     def _scored_by(self, reading: CrossEncoder, part: str, examples: Sequence[Example]) -> list[Scored]:
         """These examples, with the best sentences of all that their hops found."""
@@ -218,13 +222,14 @@ class ReadingRun:
         return made
 
     def _facts(self, _: CrossEncoder, part: str) -> Made[Any]:
-        return fact_examples(self._examples(part), self._kept(part, "gold"), self._kept(part, "found"), copies=POOLS)
+        gold, found = self._kept(part, "gold"), self._kept(part, "found")
+        return fact_examples(self._readable(part), gold, found, copies=POOLS)
 
     def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
-        return verdict_examples(self._examples(part), self._evidence(part), reading.outputs("verifier"))
+        return verdict_examples(self._readable(part), self._evidence(part), reading.outputs("verifier"))
 
     def _answerer(self, _: CrossEncoder, part: str) -> Made[Any]:
-        return answer_examples(self._examples(part), self._evidence(part))
+        return answer_examples(self._readable(part), self._evidence(part))
 
     # What earlier stages made
 
@@ -238,6 +243,10 @@ class ReadingRun:
     def _examples(self, part: str) -> list[Example]:
         return [question.example for question in getattr(self.world, part)]
 
+    def _readable(self, part: str) -> list[Example]:
+        """Those whose facts are known: what was searched for, and in training what is only read."""
+        return [*self._examples(part), *(each.example for each in self.world.read if part == "train")]
+
     def _evidence(self, part: str) -> Evidence:
         return Evidence(self._kept(part, "gold"), self._kept(part, "found"))
 
@@ -247,24 +256,11 @@ class ReadingRun:
 
     @cached_property
     def _scored(self) -> dict[str, dict[str, Scored]]:
-        folder = self.run.folder("scores")
-        return {part: {one.qid: one for one in read_records(folder / f"{part}.jsonl.gz", Scored)} for part in PARTS}
-
-
-class Measure:
-    """The dev metrics of several heads; the last ones are remembered."""
-
-    def __init__(self, heads: Mapping[str, Metrics]) -> None:
-        self._heads = heads
-        self._last: dict[str, float] | None = None
-
-    def __call__(self) -> dict[str, float]:
-        self._last = together(self._heads)
-        return self._last
-
-    def again(self, unchanged: bool) -> dict[str, float]:
-        """Those of the weights as they are: the last ones, where they are `unchanged` since."""
-        return self._last if unchanged and self._last is not None else self()
+        train, dev, read = (
+            {one.qid: one for one in read_records(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
+            for part in (*PARTS, READ)
+        )
+        return {"train": {**train, **read}, "dev": dev}
 
 
 def _together(tasks: Mapping[str, Task], weights: Mapping[str, int]) -> SharedTask | Task:

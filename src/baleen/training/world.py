@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +34,8 @@ class Source:
 
     In training a question of `weight` 0.5 is taken half as often as one of 1, so that a large file need not drown a
     small one.  `limit` keeps a random part of the file, the same every time.  With `order` "given", questions whose hops
-    the file has in order keep that order, whatever the others are ordered by.
+    the file has in order keep that order, whatever the others are ordered by.  Where `searched` is false, the questions
+    are not searched for, which is what costs: stage 2 of the condenser and the readers alone learn from them.
     """
 
     dataset: str
@@ -42,6 +43,7 @@ class Source:
     weight: float = 1.0
     limit: int | None = None
     order: Literal["plan", "given"] = "plan"
+    searched: bool = True
 
     def __post_init__(self) -> None:
         if not (0 < self.weight < math.inf):
@@ -73,23 +75,28 @@ class CollectionPlan:
 
 @dataclass(frozen=True)
 class Question:
-    """An example, where it is searched, the dataset that it is of, and what its file says of weight and order."""
+    """An example, where its passages stand, the dataset that it is of, and what its file says of it."""
 
     example: Example
     collection: str
     dataset: str
     weight: float = 1.0
     ordered: bool = False
+    searched: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Everything of all collections, by pid."""
+    """Everything of all collections: `passages` by pid, the `pids` of those that are searched, by collection.
+
+    `read` are the questions to train on that are not searched for.
+    """
 
     passages: dict[str, Passage]
     pids: dict[str, list[str]]
     train: list[Question]
     dev: list[Question]
+    read: list[Question] = field(default_factory=list)
 
     def passage(self, pid: str) -> Passage:
         return self.passages[pid]
@@ -97,7 +104,7 @@ class World:
     @property
     def weights(self) -> dict[str, float]:
         """How often questions are trained on, by qid, where that is not 1."""
-        return {each.example.qid: each.weight for each in self.train if each.weight != 1}
+        return {each.example.qid: each.weight for each in (*self.train, *self.read) if each.weight != 1}
 
 
 def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> World:
@@ -111,10 +118,14 @@ def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "
         log.info("%s: %s passages", plan.name, f"{len(passages):,}")
         catalogue = Catalogue.of(passages)
         train, dev = (_questions(plan, part, root, catalogue, missing) for part in (plan.train, plan.dev))
-        named = _sampled([_named(plan.name, each) for each in passages], [*train, *dev], plan)
-        world.passages.update((passage.pid, passage) for passage in named)
-        world.pids[plan.name] = [passage.pid for passage in named]
-        world.train.extend(train)
+        searched, read = ([each for each in train if each.searched is whether] for whether in (True, False))
+        named = {passage.pid: passage for passage in (_named(plan.name, each) for each in passages)}
+        sample = _sampled(named, [*searched, *dev], plan)
+        needed = {*sample, *_gold(read)}
+        world.passages.update((pid, passage) for pid, passage in named.items() if pid in needed)
+        world.pids[plan.name] = sample
+        world.train.extend(searched)
+        world.read.extend(read)
         world.dev.extend(dev)
     if not world.train:
         raise DatasetError("there is nothing to train on: no file of questions has a usable example")
@@ -125,15 +136,20 @@ def _named(collection: str, passage: Passage) -> Passage:
     return dataclasses.replace(passage, pid=f"{collection}/{passage.pid}")
 
 
-def _sampled(passages: list[Passage], questions: Iterable[Question], plan: CollectionPlan) -> list[Passage]:
+def _gold(questions: Iterable[Question]) -> set[str]:
+    return {pid for question in questions for pid in question.example.gold}
+
+
+def _sampled(passages: Mapping[str, Passage], questions: Iterable[Question], plan: CollectionPlan) -> list[str]:
     """As many as the plan searches, in their order: the gold ones, and of the others as many as there is room for."""
-    if plan.sample is None or plan.sample >= len(passages):
-        return passages
-    gold = {pid for question in questions for pid in question.example.gold}
-    others = [row for row, passage in enumerate(passages) if passage.pid not in gold]
-    room = max(0, plan.sample - (len(passages) - len(others)))
+    pids = list(passages)
+    if plan.sample is None or plan.sample >= len(pids):
+        return pids
+    gold = _gold(questions)
+    others = [row for row, pid in enumerate(pids) if pid not in gold]
+    room = max(0, plan.sample - (len(pids) - len(others)))
     drawn = set(np.random.default_rng(SEED).choice(others, min(room, len(others)), replace=False).tolist())
-    kept = [passage for row, passage in enumerate(passages) if row in drawn or passage.pid in gold]
+    kept = [pid for row, pid in enumerate(pids) if row in drawn or pid in gold]
     log.info("%s: %s passages are searched, %s of them gold", plan.name, f"{len(kept):,}", f"{len(gold):,}")
     return kept
 
@@ -151,7 +167,7 @@ def _questions(
             if placed.qid in questions:
                 raise DatasetError(f"{source.file}: the id {each.qid!r} of {source.dataset} stands in another file too")
             ordered = source.order == "given" and bool(placed.order)
-            questions[placed.qid] = Question(placed, plan.name, source.dataset, source.weight, ordered)
+            questions[placed.qid] = Question(placed, plan.name, source.dataset, source.weight, ordered, source.searched)
     return list(questions.values())
 
 
