@@ -39,10 +39,15 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "stop_early": config.stop_early,
         "stand_in": config.stand_in,
         "explain": explained,
-        "model": _digest(_contents(system.model)),
+        "model": model_digest(system.model),
         "index": _digest(system.retriever.index.manifest.to_json()),
         **({} if precision is None else {"precision": precision}),
     }
+
+
+def model_digest(model: ModelFolder) -> str:
+    """Of all that makes a model: its weights, its tokenizers, its settings."""
+    return _digest(_contents(model))
 
 
 def _contents(model: ModelFolder) -> dict[str, Any]:

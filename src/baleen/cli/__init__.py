@@ -10,7 +10,8 @@
     results.py          --out: results that a killed run takes up again
     demo.py, init.py    demo, init
     evaluating.py       eval, with contenders.py: who is evaluated
-    comparing.py        compare
+    comparing.py        compare, table
+    carding.py          card
     benching.py         bench ...
     options.py          options that several commands share
     output.py           reports and rankings, as several commands print them

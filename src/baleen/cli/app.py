@@ -9,6 +9,7 @@ import typer
 
 from baleen.cli.ablating import ablate
 from baleen.cli.benching import bench
+from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
 from baleen.cli.evaluating import evaluate
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot, ablate, synthesize):
+for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot, ablate, synthesize, card):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")
