@@ -19,7 +19,7 @@ from baleen.training.loop import TrainConfig
 from baleen.training.reading_batches import ReadingTraining
 from baleen.training.reading_plan import ReadingPlan
 from baleen.training.reading_run import ReadingRun
-from baleen.training.reading_scores import found_sentences, inferring, of_hops
+from baleen.training.reading_scores import AT_ONCE, found_sentences, inferring, of_hops
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import RunFolder
 from baleen.training.sentence_agreement import sentence_agreement
@@ -161,6 +161,19 @@ def test_negatives_lie_within_the_depths_of_each_hop(read: ReadingRun) -> None:
     made = read._sentences(reading, "dev")
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
+
+
+def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: ReadingRun) -> None:
+    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    steps = read._steps("dev")
+    assert len(steps) > AT_ONCE, "in more than one part"
+    together = found_sentences(reading, steps, read.world.passage)
+    for qid in {steps[0].supervised.qid, steps[AT_ONCE].supervised.qid, steps[-1].supervised.qid}:
+        own = found_sentences(reading, [step for step in steps if step.supervised.qid == qid], read.world.passage)[qid]
+        assert {(fact.pid, fact.sid) for fact in own} == {(fact.pid, fact.sid) for fact in together[qid]}
+        scores = {(fact.pid, fact.sid): fact.score for fact in own}
+        assert all(abs(scores[fact.pid, fact.sid] - fact.score) < 1e-4 for fact in together[qid])
+    assert found_sentences(reading, [], read.world.passage) == {}
 
 
 def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: ReadingRun) -> None:

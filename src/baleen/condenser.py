@@ -9,7 +9,7 @@ condenser.condense([query], [passages], hop=1)[0].facts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from baleen.crossencoder import CrossEncoder
@@ -84,23 +84,38 @@ def score_sentences(
     watch: Stopwatch,
 ) -> list[list[Fact]]:
     """Stage 1: every sentence of each query's passages, in order, as a fact with its score."""
+    return launch_sentences(reading, queries, passages, hop, watch)()
+
+
+def launch_sentences(
+    reading: CrossEncoder,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[Passage]],
+    hop: int,
+    watch: Stopwatch,
+) -> Callable[[], list[list[Fact]]]:
+    """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
     reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
     windows = [
         [(passage, row) for passage in own for row in reading.inputs.sentences(query, passage)]
         for query, own in zip(queries, passages, strict=True)
     ]
-    scores = iter(reading.score(FIRST, [row for rows in windows for _, row in rows]))
-    found: list[list[Fact]] = []
     for number, rows in enumerate(windows):
         watch.read(number, FIRST, sum(len(row) for _, row in rows))
-        found.append(
+    said = reading.launch(FIRST, [row for rows in windows for _, row in rows])
+
+    def collect() -> list[list[Fact]]:
+        scores = iter(said())
+        return [
             [
                 sentence_fact(passage, sid, float(score), hop)
                 for passage, row in rows
                 for sid, score in zip(row.keys, next(scores)[:, 0], strict=True)
             ]
-        )
-    return found
+            for rows in windows
+        ]
+
+    return collect
 
 
 def sentence_fact(passage: Passage, sid: int, score: float, hop: int) -> Fact:

@@ -10,8 +10,9 @@ Condenser, reranker and readers are heads: of one backbone that they share, or o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -195,15 +196,17 @@ class CrossEncoder:
 
     def score(self, head: str, rows: Sequence[CrossInput]) -> list[npt.NDArray[np.float32]]:
         """What a head says at the places of each row, in the order of `rows`: (places, outputs) each."""
+        return self.launch(head, rows)()
+
+    def launch(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[npt.NDArray[np.float32]]]:
+        """`score` in two parts: a GPU reads on while its caller does something else, and is waited for in the second."""
         self.outputs(head)
-        found: dict[int, npt.NDArray[np.float32]] = {}
+        asked: list[tuple[Sequence[int], Tensor]] = []
         with inference(self.model, self.dtype):
             for picked in token_batches(rows, self.batch_tokens):
                 batch = self.inputs.batch([rows[i] for i in picked]).to(self.device)
-                scores = self.model(head, batch).cpu().numpy()
-                edges = np.cumsum([len(rows[i].places) for i in picked])[:-1]
-                found.update(zip(picked, np.split(scores, edges), strict=True))
-        return [found[i] for i in range(len(rows))]
+                asked.append((picked, self.model(head, batch)))
+        return partial(_answers, rows, asked)
 
     def save(self, folder: str | Path, dtype: torch.dtype = torch.float32) -> None:
         """Write a checkpoint folder."""
@@ -217,6 +220,17 @@ class CrossEncoder:
             notes=self.notes,
         )
         write(folder, checkpoint)
+
+
+def _answers(
+    rows: Sequence[CrossInput], asked: Iterable[tuple[Sequence[int], Tensor]]
+) -> list[npt.NDArray[np.float32]]:
+    """Of each row what was said of it, in order."""
+    found: dict[int, npt.NDArray[np.float32]] = {}
+    for picked, scores in asked:
+        edges = np.cumsum([len(rows[i].places) for i in picked])[:-1]
+        found.update(zip(picked, np.split(scores.cpu().numpy(), edges), strict=True))
+    return [found[i] for i in range(len(rows))]
 
 
 def head_configs(config: CrossConfig, source: str = "heads") -> dict[str, HeadConfig]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TypeVar
 
 import torch
 
-from baleen.condenser import best, score_sentences, sentence_fact
+from baleen.condenser import best, launch_sentences, score_sentences, sentence_fact
 from baleen.crossencoder import CrossEncoder
 from baleen.progress import progress
 from baleen.stopwatch import Stopwatch
@@ -36,13 +36,30 @@ def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Looku
     """By qid, the best sentences of all that its hops found."""
     found: dict[str, list[Fact]] = {}
     with progress("scoring", len(steps), "queries") as bar:
-        for some in _slices(steps, AT_ONCE):
-            hops = [step.supervised for step in some]
-            passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-            for hop, facts in zip(hops, _scored(reading, [hop.query for hop in hops], passages), strict=True):
-                found[hop.qid] = best([*found.get(hop.qid, []), *facts], KEPT)
+        launched = ((some, _launched(reading, some, passage)) for some in _slices(steps, AT_ONCE))
+        for some, collect in _one_ahead(launched):
+            for step, facts in zip(some, collect(), strict=True):
+                qid = step.supervised.qid
+                found[qid] = best([*found.get(qid, []), *facts], KEPT)
             bar.advance(len(some))
     return found
+
+
+def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[Fact]]]:
+    """All passages of these hops, begun to be read."""
+    hops = [step.supervised for step in steps]
+    passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
+    return launch_sentences(reading, [hop.query for hop in hops], passages, 1, Stopwatch(len(hops)))
+
+
+def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, each given out when the next one is there: a GPU reads the next while these are collected."""
+    source = iter(items)
+    for held in islice(source, 1):
+        for item in source:
+            yield held
+            held = item
+        yield held
 
 
 def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
