@@ -33,6 +33,7 @@ PLAN: dict[str, Any] = {
             "corpus": ["kit/wiki/part-0.jsonl.gz"],
             "train": [
                 {"dataset": "own", "file": "synthetic.jsonl.gz", "weight": 0.3, "limit": 8000, "order": "given"},
+                {"dataset": "own", "file": "synthetic-2.jsonl.gz", "weight": 0.1, "searched": False},
             ],
             "dev": [],
             "sample": 80_000,
@@ -52,8 +53,8 @@ SPEED = {"steps_per_second": 14.53, "tokens_per_second": 444_000.4, "examples_pe
 SUMMARY: dict[str, Any] = {
     "order": "latent",
     "data": {
-        "wiki": {"passages": 354_282, "train": {"hover": 229, "exfever": 1200}, "dev": {"hover": 377}},
-        "made": {"passages": 80_000, "train": {"own": 8000}, "dev": {}},
+        "wiki": {"passages": 354_282, "train": {"hover": 229, "exfever": 1200}, "read": {}, "dev": {"hover": 377}},
+        "made": {"passages": 80_000, "train": {"own": 8000}, "read": {"own": 20_000}, "dev": {}},
     },
     "agreement": {},
     "stages": {

@@ -32,11 +32,14 @@ def test_files_come_part_by_part_with_what_the_plan_says_and_the_run_counted(tmp
         ("train", "hover", 229),
         ("train", "exfever", 1200),
         ("train", "own", 8000),
+        ("train", "own", 20_000),
         ("dev", "hover", 377),
     ]
-    synthetic = files[2]
-    assert (synthetic.weight, synthetic.limit, synthetic.order, synthetic.shared) == (0.3, 8000, "given", False)
-    assert [each.synthetic for each in files] == [False, False, True, False]
+    synthetic, read = files[2:4]
+    assert (synthetic.weight, synthetic.limit, synthetic.order, synthetic.searched) == (0.3, 8000, "given", True)
+    assert (read.weight, read.limit, read.order, read.searched) == (0.1, None, "plan", False)
+    assert not synthetic.shared, "those that are searched for are counted apart from those that are not"
+    assert [each.synthetic for each in files] == [False, False, True, True, False]
 
 
 def test_a_collection_may_be_called_synthetic_as_well_as_a_file(tmp_path: Path) -> None:

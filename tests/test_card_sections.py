@@ -120,10 +120,11 @@ def test_data_stand_by_file_as_the_plan_has_them(subject: Subject) -> None:
         "| HoVer | `hover/train.json` | training | 229 | 1 | - | plan |",
         "| EX-FEVER | `exfever/train.json` | training | 1,200 | 0.5 | 1,200 | plan |",
         "| synthetic | `synthetic.jsonl.gz` | training | 8,000 | 0.3 | 8,000 | given |",
+        "| synthetic | `synthetic-2.jsonl.gz` | training of facts, verifier and answerer alone | 20,000 | 0.1 | - | plan |",
         "| HoVer | `hover/dev.json` | measuring | 377 | 1 | - | plan |",
     ):
         assert row in told
-    assert "**Synthetic**: `synthetic.jsonl.gz`. No person wrote these" in told
+    assert "**Synthetic**: `synthetic.jsonl.gz`, `synthetic-2.jsonl.gz`. No person wrote these" in told
     assert "somebody" not in told, "where files lay is nobody's business"
 
 
@@ -205,7 +206,7 @@ def test_limits_are_those_of_what_the_model_has_and_was_trained_on(subject: Subj
         "no proof",
         "does not mean *false*",
         "Wikipedia",
-        "(8,000 of 9,429)",
+        "(28,000 of 29,429)",
     ):
         assert part in told
     told = advice.limits(alone(tmp_path))

@@ -138,7 +138,7 @@ def test_a_run_says_where_it_was_done_and_how_much_data_it_had(shared: Path) -> 
     (found,) = read_environments(shared)
     assert (found["device"], found["processes"]) == ("cpu", 1)
     assert read_json(shared / "summary.json")["data"] == {
-        "toy": {"passages": 30, "train": {"own": 18}, "dev": {"own": 6}}
+        "toy": {"passages": 30, "train": {"own": 18}, "read": {}, "dev": {"own": 6}}
     }
 
 

@@ -98,7 +98,7 @@ def _data_limits(subject: Subject) -> Iterator[str]:
 def _share(subject: Subject) -> str:
     """` (8,000 of 12,454)`, where every file is counted, and no synthetic one together with others."""
     made = [each for each in subject.trained_on if each.synthetic]
-    counts = {(each.collection, each.dataset): each.questions for each in subject.trained_on}
+    counts = {(each.collection, each.dataset, each.searched): each.questions for each in subject.trained_on}
     if any(count is None for count in counts.values()) or any(each.shared for each in made):
         return ""
     total = sum(count for count in counts.values() if count is not None)

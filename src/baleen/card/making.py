@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from baleen.card.provenance import dataset_title, short_path
-from baleen.card.run_record import PARTS, DataFile
+from baleen.card.run_record import DataFile
 from baleen.card.subject import Subject
 from baleen.evaluation.tables import table
 from baleen.training.environment import Environment
@@ -64,9 +64,15 @@ def _corpus_rows(subject: Subject) -> list[list[str]]:
 
 def _file_row(each: DataFile) -> list[str]:
     kind = "synthetic" if each.synthetic else dataset_title(each.dataset)
-    usable = _count(each.questions) + (f" of all {kind} files here" if each.shared and each.questions else "")
+    usable = _count(each.questions) + (f" of all `{each.dataset}` files here" if each.shared and each.questions else "")
     limit = "-" if each.limit is None else f"{each.limit:,}"
-    return [kind, f"`{short_path(each.file)}`", PARTS[each.part], usable, f"{each.weight:g}", limit, each.order]
+    return [kind, f"`{short_path(each.file)}`", _purpose(each), usable, f"{each.weight:g}", limit, each.order]
+
+
+def _purpose(each: DataFile) -> str:
+    if each.part == "dev":
+        return "measuring"
+    return "training" if each.searched else "training of facts, verifier and answerer alone"
 
 
 def _count(value: int | None) -> str:

@@ -13,14 +13,15 @@ from baleen.training.environment import Environment, read_environments
 from baleen.training.run import SUMMARY
 from baleen.training.run_folder import DONE, PLAN
 
-PARTS = {"train": "training", "dev": "measuring"}
+PARTS = ("train", "dev")
+READ = "read"  # where questions to train on that are not searched for are counted
 SYNTHETIC = "synth"  # in the name of a file or of its collection
 _APART = ("facts", "reranker", "verifier", "answerer")
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of questions as the plan has it.
+    """A file of questions as the plan has it; of those that are not `searched` for the readers alone learn.
 
     `questions` are the usable ones of its dataset in this part of the collection, None where the run does not say;
     `shared` with other files of the same dataset there, which are counted together.
@@ -33,6 +34,7 @@ class DataFile:
     weight: float
     limit: int | None
     order: str
+    searched: bool
     questions: int | None
     shared: bool
 
@@ -83,19 +85,22 @@ class RunRecord:
             for collection in self.plan["collections"]:
                 sources = collection.get(part, [])
                 for source in sources:
-                    alike = [other for other in sources if other["dataset"] == source["dataset"]]
+                    alike = [other for other in sources if _counted_with(other) == _counted_with(source)]
                     yield self._file(collection["name"], part, source, shared=len(alike) > 1)
 
     def _file(self, collection: str, part: str, source: Mapping[str, Any], *, shared: bool) -> DataFile:
+        dataset, searched = _counted_with(source)
+        counts = self.counted(collection).get(part if searched else READ, {})
         return DataFile(
             collection,
             part,
-            source["dataset"],
+            dataset,
             source["file"],
             source.get("weight", 1.0),
             source.get("limit"),
             source.get("order", "plan"),
-            self.counted(collection).get(part, {}).get(source["dataset"]),
+            searched,
+            counts.get(dataset),
             shared,
         )
 
@@ -106,6 +111,11 @@ class RunRecord:
             return dict(self.plan["retriever"].get("training", {}))
         own = {"sentences": "first", "reading": "training", **{head: head for head in _APART}}.get(stage)
         return {} if own is None else dict(reading.get(own) or reading.get("training", {}))
+
+
+def _counted_with(source: Mapping[str, Any]) -> tuple[str, bool]:
+    """What the questions of a file have in common with those that they are counted with: dataset, and being searched."""
+    return source["dataset"], source.get("searched", True)
 
 
 def read_run(root: Path) -> RunRecord:

@@ -15,6 +15,7 @@ Started by torchrun, trainings share their batches between the processes, mining
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -127,14 +128,15 @@ def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
 
 
 def _counted(world: World) -> dict[str, Any]:
-    """How many passages of each collection are searched, and how many usable questions of each dataset it has."""
-    counts: dict[str, Any] = {
-        name: {"passages": len(pids), "train": {}, "dev": {}} for name, pids in world.pids.items()
-    }
-    for part in ("train", "dev"):
-        for question in getattr(world, part):
-            of_part = counts[question.collection][part]
-            of_part[question.dataset] = of_part.get(question.dataset, 0) + 1
+    """How many passages of each collection are searched, and how many usable questions of each dataset it has.
+
+    `train` are those that are searched for, `read` those that the readers alone learn from.
+    """
+    counts: dict[str, Any] = {name: {"passages": len(pids)} for name, pids in world.pids.items()}
+    for part in ("train", "read", "dev"):
+        found = Counter((question.collection, question.dataset) for question in getattr(world, part))
+        for name, told in counts.items():
+            told[part] = {dataset: count for (collection, dataset), count in found.items() if collection == name}
     return counts
 
 
