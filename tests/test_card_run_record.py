@@ -56,6 +56,16 @@ def test_files_of_one_dataset_are_counted_together(tmp_path: Path) -> None:
     assert [(each.questions, each.shared) for each in files] == [(8000, True)] * 2
 
 
+def test_a_file_of_which_nothing_was_usable_has_none_and_measuring_is_always_searched_for(tmp_path: Path) -> None:
+    sources = {
+        "train": [{"dataset": "musique", "file": "a"}],
+        "dev": [{"dataset": "hover", "file": "b", "searched": False}],
+    }
+    plan = {**PLAN, "collections": [{"name": "wiki", "corpus": [], **sources}]}
+    files = read_run(write_run(tmp_path, plan=plan)).files()
+    assert [(each.questions, each.searched) for each in files] == [(0, True), (377, True)]
+
+
 def test_what_an_older_run_did_not_count_is_not_known(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, summary=without(SUMMARY, "data"), environment=None))
     assert {each.questions for each in run.files()} == {None}

@@ -115,7 +115,7 @@ def test_components_have_what_was_counted_in_their_weights(subject: Subject) -> 
 def test_data_stand_by_file_as_the_plan_has_them(subject: Subject) -> None:
     told = making.data(subject)
     assert "| wiki | `wiki/part-0.jsonl.gz`, `wiki/part-1.jsonl.gz` | 354,282 |" in told
-    assert "| made | `wiki/part-0.jsonl.gz` | 80,000, of a sample of 80,000 |" in told
+    assert "| made | `wiki/part-0.jsonl.gz` | 80,000 (`sample = 80000`) |" in told
     for row in (
         "| HoVer | `hover/train.json` | training | 229 | 1 | - | plan |",
         "| EX-FEVER | `exfever/train.json` | training | 1,200 | 0.5 | 1,200 | plan |",
@@ -182,6 +182,20 @@ def test_results_of_one_corpus_share_a_table(subject: Subject) -> None:
     assert "# e0\nbaleen eval hover hover/dev.json --index INDEX --model small " in told
     assert "# e1\nbaleen eval hover hover/dev.json --index INDEX --model ANOTHER " in told
     assert "Of another model than this, or of this one with other settings: e1." in told
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("/elsewhere/hover/dev.json.gz", "The run measured itself on a file of this name"),
+        ("kit/hover/train.json", "**The model was trained on a file of this name**"),
+        ("kit/hover/test.json", None),
+    ],
+)
+def test_questions_that_the_run_had_seen_are_said_to_be_so(file: str, said: str | None, subject: Subject) -> None:
+    told = measuring.results(evaluated(subject, [document(file=file)])) or ""
+    assert ("of this name" in told) == (said is not None)
+    assert said is None or said in told
 
 
 def test_without_intervals_or_hops_nothing_is_said_of_them(subject: Subject) -> None:

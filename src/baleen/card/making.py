@@ -57,7 +57,7 @@ def _corpus_rows(subject: Subject) -> list[list[str]]:
     for collection in subject.run.plan["collections"]:
         passages = subject.run.counted(collection["name"]).get("passages")
         files = ", ".join(f"`{short_path(file)}`" for file in collection.get("corpus", []))
-        sampled = f", of a sample of {collection['sample']:,}" if collection.get("sample") else ""
+        sampled = f" (`sample = {collection['sample']}`)" if collection.get("sample") else ""
         rows.append([collection["name"], files, f"{_count(passages)}{sampled}"])
     return rows
 

@@ -31,9 +31,24 @@ def _group(subject: Subject, dataset: str, file: str, passages: int, found: Sequ
     parts = [f"### {dataset_title(dataset)}: `{file}` over {passages:,} passages", lineup_table(entries, metrics)]
     if len(hop_numbers(entries)) > 1:
         parts.append(hops_table(entries, metrics[0]))
-    parts += [text for text in (_intervals(found, metrics[0]), _others(subject, found)) if text]
+    warnings = (_seen(subject, file), _intervals(found, metrics[0]), _others(subject, found))
+    parts += [text for text in warnings if text]
     commands = "\n".join(f"# {each.name}\n{each.command(_model(subject, each))}" for each in found)
     return "\n\n".join([*parts, f"```sh\n{commands}\n```"])
+
+
+def _seen(subject: Subject, file: str) -> str:
+    """What the run had to do with these questions already; files are compared by their names, packed or not."""
+    parts = {each.part for each in subject.files if _unpacked(short_path(each.file)) == _unpacked(file)}
+    if "train" in parts:
+        return "**The model was trained on a file of this name**: if it is the same, these figures say nothing of new questions."
+    if "dev" in parts:
+        return "The run measured itself on a file of this name: nothing was learnt from it, but settings may have been chosen by it."
+    return ""
+
+
+def _unpacked(file: str) -> str:
+    return file.removesuffix(".gz")
 
 
 def _intervals(found: Sequence[Evaluation], metric: str) -> str:

@@ -85,12 +85,12 @@ class RunRecord:
             for collection in self.plan["collections"]:
                 sources = collection.get(part, [])
                 for source in sources:
-                    alike = [other for other in sources if _counted_with(other) == _counted_with(source)]
+                    alike = [other for other in sources if _counted_with(other, part) == _counted_with(source, part)]
                     yield self._file(collection["name"], part, source, shared=len(alike) > 1)
 
     def _file(self, collection: str, part: str, source: Mapping[str, Any], *, shared: bool) -> DataFile:
-        dataset, searched = _counted_with(source)
-        counts = self.counted(collection).get(part if searched else READ, {})
+        dataset, searched = _counted_with(source, part)
+        counts = self.counted(collection).get(part if searched else READ)
         return DataFile(
             collection,
             part,
@@ -100,7 +100,7 @@ class RunRecord:
             source.get("limit"),
             source.get("order", "plan"),
             searched,
-            counts.get(dataset),
+            None if counts is None else counts.get(dataset, 0),
             shared,
         )
 
@@ -113,9 +113,9 @@ class RunRecord:
         return {} if own is None else dict(reading.get(own) or reading.get("training", {}))
 
 
-def _counted_with(source: Mapping[str, Any]) -> tuple[str, bool]:
-    """What the questions of a file have in common with those that they are counted with: dataset, and being searched."""
-    return source["dataset"], source.get("searched", True)
+def _counted_with(source: Mapping[str, Any], part: str) -> tuple[str, bool]:
+    """What files whose questions are counted together have in common: the dataset, and being searched for or not."""
+    return source["dataset"], part != "train" or source.get("searched", True)
 
 
 def read_run(root: Path) -> RunRecord:
