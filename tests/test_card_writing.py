@@ -10,7 +10,7 @@ from baleen.card.evaluations import read_evaluation
 from baleen.card.subject import read_subject
 from baleen.card.writing import Card, make_card, write_card
 from baleen.errors import ConfigError
-from card_fakes import PLAN, SUMMARY, digest_of, document, write_document, write_run
+from card_fakes import ENVIRONMENT, PLAN, SUMMARY, digest_of, document, write_document, write_run
 
 SECTIONS = [
     *("Use", "Components", "Data", "Training", "Hardware and versions", "Results", "Intended use", "Out of scope"),
@@ -84,6 +84,12 @@ def test_what_has_no_files_is_left_out_and_said_to_be(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in card.left_out] == [
         *("components", "counts of passages and questions", "hardware and versions", "results")
     ]
+
+
+def test_a_commit_that_is_not_known_is_said_to_be_so(tmp_path: Path) -> None:
+    card = make_card(read_subject(write_run(tmp_path, environment={**ENVIRONMENT, "commit": None})))
+    assert "| commit | not known |" in card.text
+    assert [line.partition(":")[0] for line in card.left_out] == ["the commit", "results"]
 
 
 def test_results_of_other_models_alone_are_said_to_be_so(tmp_path: Path) -> None:

@@ -111,8 +111,9 @@ def test_whatever_is_wrong_is_one_line_and_nothing_is_written(run: Path, baleen:
     assert (tmp_path / "mine.md").read_text() == "mine"
 
 
-def test_a_run_and_an_evaluation_make_a_card(baleen: Baleen, tmp_path: Path) -> None:
+def test_a_run_and_an_evaluation_make_a_card(baleen: Baleen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From files to a model, from its index to figures, and from all of these to a card."""
+    monkeypatch.setenv("BALEEN_COMMIT", "abc123")
     toy = small_world(tmp_path / "toy")
     plan, run, index = write_plan(toy.folder, "tiny"), toy.folder / "tiny", tmp_path / "index"
     on_cpu = ("--model", run / "model", "--device", "cpu")
@@ -128,6 +129,7 @@ def test_a_run_and_an_evaluation_make_a_card(baleen: Baleen, tmp_path: Path) -> 
         "| own | `train.jsonl` | training | 12 | 1 | - | plan |",
         "| toy | `corpus.jsonl` | 30 |",
         "| device | cpu |",
+        "| commit | `abc123` |",
         "### own: `toy/dev.jsonl` over 30 passages",
         "--model tiny --pipeline condense --hops 2 -k 3,4 ",
         "| reading | 6 | 4 | 0.001 | 0 | ",

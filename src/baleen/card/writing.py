@@ -98,6 +98,10 @@ def _left_out(subject: Subject) -> list[str]:
         lines.append("counts of passages and questions: summary.json has none, as an older Baleen wrote it")
     if not run.environments:
         lines.append("hardware and versions: there is no environment.json, as an older Baleen made the run")
+    elif not all(each.get("commit") for each in run.environments):
+        lines.append(
+            "the commit: environment.json does not know it; BALEEN_COMMIT tells `baleen train` without a repository"
+        )
     if not subject.evaluations:
         lines.append("results: none were named; `baleen eval ... --json > FILE` makes one for --results")
     elif subject.digest is not None and not any(is_of(subject, each) for each in subject.evaluations):
