@@ -55,16 +55,22 @@ def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
 
 def likelihoods(example: Example, passage: Passage, passages: Lookup) -> list[float]:
     """Of every sentence of a gold passage, beside the others."""
+    others = [passages(pid).title for pid in dict.fromkeys(example.gold) if pid != passage.pid]
+    shares = shared_words(example, passage)
+    return [
+        share + _signs(sentence, others, example.answer)
+        for share, sentence in zip(shares, passage.sentences, strict=True)
+    ]
+
+
+def shared_words(example: Example, passage: Passage) -> list[float]:
+    """Of every sentence, how many of the question's words it shares, as a share of them all."""
     title = content_words(passage.title)
     asked = content_words(example.text) - title
-    others = [passages(pid).title for pid in dict.fromkeys(example.gold) if pid != passage.pid]
-    return [_likelihood(sentence, asked, title, others, example.answer) for sentence in passage.sentences]
+    return [len((content_words(sentence) - title) & asked) / max(1, len(asked)) for sentence in passage.sentences]
 
 
-def _likelihood(
-    sentence: str, asked: frozenset[str], title: frozenset[str], others: Iterable[str], answer: str | None
-) -> float:
-    shared = len((content_words(sentence) - title) & asked) / max(1, len(asked))
+def _signs(sentence: str, others: Iterable[str], answer: str | None) -> float:
     named = any(title_overlap(other, sentence) == 1 for other in others)
     answered = answer is not None and is_extractive(answer) and contains(sentence, answer)
-    return shared + NAMES_ANOTHER * named + HOLDS_ANSWER * answered
+    return NAMES_ANOTHER * named + HOLDS_ANSWER * answered

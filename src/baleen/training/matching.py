@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from baleen.types import Passage, Span
 
@@ -29,6 +30,7 @@ _EMPTY = frozenset(
 )
 
 
+@lru_cache(1 << 17)
 def content_words(text: str) -> frozenset[str]:
     """The different words of a text, but for those that say little alone."""
     return frozenset(words(text)) - _EMPTY

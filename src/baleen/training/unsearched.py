@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from baleen.condenser import best, sentence_fact
 from baleen.datasets import Example
 from baleen.training.condenser_examples import gold_sids
-from baleen.training.likely_sentences import likelihood_scorer, likelihoods
+from baleen.training.likely_sentences import likelihood_scorer, shared_words
 from baleen.training.reading_scores import KEPT, Scored
 from baleen.training.supervision import Lookup
 from baleen.types import Fact, Query
 
 
 def unsearched(examples: Iterable[Example], passages: Lookup, infer: bool = True) -> list[Scored]:
-    """Each with the sentences of its gold passages: the gold ones, and the others with how likely their words make them.
+    """Each with the sentences of its gold passages: the gold ones, and the others by how many words they share with it.
 
     Where no sentence of a passage is known for gold, the likeliest is, if `infer`.
     """
@@ -32,7 +32,7 @@ def _scored(example: Example, passages: Lookup, infer: bool) -> Scored:
     others: list[Fact] = []
     for passage in map(passages, dict.fromkeys(example.gold)):
         sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
-        scores = likelihoods(example, passage, passages)
+        scores = shared_words(example, passage)
         written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
         gold += [sentence_fact(passage, sid, 0.0, hop) for sid in sids]
         others += [sentence_fact(passage, sid, scores[sid], hop) for sid in written if sid not in sids]
