@@ -146,11 +146,14 @@ class Trainer(Generic[AnyBatch]):
 
     @contextmanager
     def _training(self) -> Iterator[None]:
-        before = self._module.training
+        before, precision = self._module.training, torch.get_float32_matmul_precision()
         self._module.to(self._device).train()
+        if self._rounded and self._device.type == "cuda":
+            torch.set_float32_matmul_precision("high")  # scores of vectors that a bfloat16 backbone made need no more
         try:
             yield
         finally:
+            torch.set_float32_matmul_precision(precision)
             self._module.train(before)
 
     def _begin(self, resume: bool) -> None:
