@@ -144,6 +144,21 @@ def test_the_seed_decides_everything() -> None:
     assert (first.centroids != other.centroids).any()
 
 
+@pytest.mark.parametrize("bits", [2, 16])
+def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, before = unit_vectors(3001, 24), torch.get_num_threads()
+    codecs = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr("baleen.index.clustering.cores", lambda count=threads: count)
+        torch.set_num_threads(threads)
+        codecs.append(fit(vectors, 16, bits))
+        assert torch.get_num_threads() == threads, "left as it was"
+    torch.set_num_threads(before)
+    for name, array in codecs[0].arrays.items():
+        for other in codecs[1:]:
+            np.testing.assert_array_equal(array, other.arrays[name])
+
+
 def test_centroids_are_read_as_their_bytes_times_their_scales() -> None:
     codec = fit(unit_vectors(300, 16), 10, 2)
     read = codec.float_centroids

@@ -1,11 +1,13 @@
 """k-means over a sample, and the nearest centroid of a vector, fast enough for tens of thousands of centroids.
 
 On a CPU both go through groups of centroids: a vector is compared with the groups' centres and then with the members of
-the few nearest groups, some 15 to 30 times less work than with all; on a GPU a plain product is faster.
+a few groups near it, some 8 to 20 times less work than with all; on a GPU a plain product is faster.  `baleen bench
+assign` measures what the groups cost and win; the settings here were chosen by it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,15 +20,16 @@ from numba import njit
 from torch import Tensor
 
 from baleen.cores import cores
-from baleen.index.kernels import aligned
-from baleen.index.vector_ir import LANES, dot_rows
+from baleen.index.assignment import Blocks, block_starts, nearest_members
 
 Array = npt.NDArray[Any]
 
 GROUPS_FROM = 1024  # centroids; with fewer, comparing with all is as fast
-NEAREST_GROUPS = 10
-BATCH = 16_384
+REACH_FROM = 8192  # centroids; with fewer, looking into the nearest groups is fast enough, and codecs stay as they were
+BATCH = 16_384  # vectors that a thread takes at once,
+CLOSENESS = 2**23  # or as many fewer as keep their closeness to all groups within 32 MB
 ROUNDS = 4
+SUMS_AT_ONCE = 1024  # centroids whose points a thread adds up: with fewer, starting it would cost more
 
 
 def kmeans(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
@@ -35,12 +38,11 @@ def kmeans(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
         return _lloyd(points, _sample(points, k, generator), ROUNDS + 2)
     groups = _group_count(k)
     centres = _lloyd(points[: 128 * groups], _sample(points, groups, generator), ROUNDS + 2)
-    owner = nearest(points, centres)
-    parts = [points[owner == group] for group in range(groups)]
-    shares = _shares([len(part) for part in parts], k)
+    pieces = parts(points, nearest(points, centres), groups)
+    shares = _shares([len(piece) for piece in pieces], k)
     starts = [
-        _lloyd(part, _sample(part, share, generator), ROUNDS)
-        for part, share in zip(parts, shares, strict=True)
+        _lloyd(piece, _sample(piece, share, generator), ROUNDS)
+        for piece, share in zip(pieces, shares, strict=True)
         if share
     ]
     return _lloyd(points, torch.cat(starts), 2)
@@ -51,157 +53,86 @@ def nearest(points: Tensor, centroids: Tensor) -> Tensor:
     return Nearest.of(centroids)(points)
 
 
+@dataclass(frozen=True)
+class Visits:
+    """Which groups a vector looks into: the `most` nearest, or fewer within a `reach` (see `assignment.py`; 0: none)."""
+
+    most: int
+    reach: float
+
+
+NEAREST_GROUPS = Visits(10, 0)
+GROUPS_IN_REACH = Visits(48, 2.5)
+
+
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """Centroids made ready to be compared with: as they are on a GPU, grouped and laid out for kernels on a CPU."""
 
     centroids: Tensor  # (k, d)
-    centres: Blocks | None = None  # of the groups
-    members: Blocks | None = None  # every group starts at a block of its own
-    group_starts: Array | None = None  # (groups + 1,) in blocks of `members`
+    grouped: Grouped | None = None
 
     @classmethod
     def of(cls, centroids: Tensor) -> Nearest:
-        if centroids.device.type != "cpu":
-            return cls(centroids)
-        rows = centroids.numpy()
-        if len(rows) < GROUPS_FROM:
-            everything = [np.arange(len(rows))]
-            return cls(
-                centroids,
-                Blocks.of(rows[:1], [np.zeros(1, np.int64)]),
-                Blocks.of(rows, everything),
-                _starts(everything),
-            )
-        generator = torch.Generator().manual_seed(len(rows))
-        centres = _lloyd(centroids, _sample(centroids, _group_count(len(rows)), generator), ROUNDS)
-        owner = nearest(centroids, centres).numpy()
-        groups = [np.flatnonzero(owner == group) for group in range(len(centres))]
-        return cls(
-            centroids, Blocks.of(centres.numpy(), [np.arange(len(centres))]), Blocks.of(rows, groups), _starts(groups)
-        )
+        return cls(centroids, Grouped.of(centroids) if centroids.device.type == "cpu" else None)
 
     def __call__(self, points: Tensor) -> Tensor:
-        if self.members is None or self.centres is None:
-            return self._compare_all(points)
-        rows = np.ascontiguousarray(points.numpy(), np.float32)
-        codes = np.empty(len(rows), np.int64)
+        return compare_with_all(points, self.centroids) if self.grouped is None else self.grouped(points)
 
-        def run(start: int) -> None:
-            assert self.members is not None
-            assert self.centres is not None
-            part = slice(start, start + BATCH)
-            nearest_members(
-                rows[part], self.centres.values, self.centres.halves, self.members.values, self.members.halves,
-                self.members.numbers, self.group_starts, NEAREST_GROUPS, codes[part],
-            )  # fmt: skip
 
-        in_threads(run, range(0, len(rows), BATCH))
-        return torch.from_numpy(codes)
-
-    def _compare_all(self, points: Tensor) -> Tensor:
-        half = (self.centroids**2).sum(dim=1) / 2
-        size = max(256, 2**28 // len(self.centroids))
-        return torch.cat(
-            [torch.addmm(-half, part, self.centroids.T).argmax(dim=1) for part in torch.split(points, size)]
-        )
+def compare_with_all(points: Tensor, centroids: Tensor) -> Tensor:
+    """(n,) int64: the nearest centroid, by a plain product."""
+    half = (centroids**2).sum(dim=1) / 2
+    size = max(256, 2**28 // len(centroids))
+    return torch.cat([torch.addmm(-half, part, centroids.T).argmax(dim=1) for part in torch.split(points, size)])
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Rows laid out 64 side by side: values (blocks, d, 64), half squared norms and numbers (blocks, 64)."""
+class Grouped:
+    """Centroids in groups, as the kernels of a CPU take them."""
 
-    values: Array
-    halves: Array  # infinite where a place is empty, so that it is never the nearest
-    numbers: Array
+    centres: Blocks  # of the groups
+    members: Blocks  # every group starts at a block of its own
+    starts: Array  # (groups + 1,) in blocks of `members`
+    visits: Visits
 
     @classmethod
-    def of(cls, rows: Array, groups: list[Array]) -> Blocks:
-        count = sum(-(-len(group) // LANES) for group in groups)
-        values = aligned((count, rows.shape[1], LANES), np.float32)
-        values[:] = 0
-        halves, numbers = np.full((count, LANES), np.inf, np.float32), np.zeros((count, LANES), np.int64)
-        block = 0
-        for group in groups:
-            for start in range(0, len(group), LANES):
-                some = group[start : start + LANES]
-                values[block, :, : len(some)] = rows[some].T
-                halves[block, : len(some)] = (rows[some] ** 2).sum(axis=1) / 2
-                numbers[block, : len(some)] = some
-                block += 1
-        return cls(values, halves, numbers)
+    def of(cls, centroids: Tensor) -> Grouped:
+        """As suits their number: all in one group, or by k-means and then with or without a reach."""
+        if len(centroids) < GROUPS_FROM:
+            return cls._of(centroids, centroids[:1], [np.arange(len(centroids))], NEAREST_GROUPS)
+        if len(centroids) < REACH_FROM:
+            return cls.by_kmeans(centroids, _group_count(len(centroids)), NEAREST_GROUPS)
+        return cls.by_kmeans(centroids, 4 * math.isqrt(len(centroids)), GROUPS_IN_REACH)
 
+    @classmethod
+    def by_kmeans(cls, centroids: Tensor, groups: int, visits: Visits) -> Grouped:
+        """Groups of centroids that are near each other; the same for the same centroids."""
+        generator = torch.Generator().manual_seed(len(centroids))
+        centres = _lloyd(centroids, _sample(centroids, groups, generator), ROUNDS)
+        owner = nearest(centroids, centres).numpy()
+        return cls._of(centroids, centres, [np.flatnonzero(owner == group) for group in range(groups)], visits)
 
-@njit(nogil=True, cache=True)
-def nearest_members(
-    points: Array, centres: Array, centre_halves: Array, members: Array, member_halves: Array, numbers: Array,
-    starts: Array, visits: int, codes: Array,
-) -> None:  # fmt: skip
-    """codes[i] = the nearest member of the `visits` groups whose centres are nearest to points[i]."""
-    n, dim = points.shape
-    groups = len(starts) - 1
-    visits = min(visits, groups)
-    chosen = np.empty((n, visits), np.int64)
-    rows, products = np.zeros((4, dim), np.float32), np.empty((4, LANES), np.float32)
-    closeness = np.empty((4, len(centres) * LANES), np.float32)
-    for i in range(0, n, 4):
-        height = min(4, n - i)
-        rows[:height] = points[i : i + height]
-        for block in range(len(centres)):
-            dot_rows(rows.ctypes.data, centres.ctypes.data + block * dim * LANES * 4, dim, products.ctypes.data)
-            for r in range(4):
-                for lane in range(LANES):
-                    closeness[r, block * LANES + lane] = products[r, lane] - centre_halves[block, lane]
-        for r in range(height):
-            _largest(closeness[r], chosen[i + r])
-    # Group after group, so that its members stay in the cache while all that visit it are compared.
-    counts = np.zeros(groups + 1, np.int64)
-    for i in range(n):
-        for v in range(visits):
-            counts[chosen[i, v] + 1] += 1
-    firsts = np.cumsum(counts)
-    visitors, place = np.empty(n * visits, np.int64), firsts.copy()
-    for i in range(n):
-        for v in range(visits):
-            visitors[place[chosen[i, v]]] = i
-            place[chosen[i, v]] += 1
-    best = np.full(n, -np.inf, np.float32)
-    values, blocks = np.empty((4, LANES), np.float32), np.empty((4, LANES), np.int32)
-    for group in range(groups):
-        for first in range(firsts[group], firsts[group + 1], 4):
-            height = min(4, firsts[group + 1] - first)
-            for r in range(height):
-                rows[r] = points[visitors[first + r]]
-            values[:] = -np.inf
-            for block in range(starts[group], starts[group + 1]):
-                dot_rows(rows.ctypes.data, members.ctypes.data + block * dim * LANES * 4, dim, products.ctypes.data)
-                for r in range(4):
-                    for lane in range(LANES):
-                        value = products[r, lane] - member_halves[block, lane]
-                        if value > values[r, lane]:
-                            values[r, lane] = value
-                            blocks[r, lane] = block
-            for r in range(height):
-                at = np.argmax(values[r])
-                if values[r, at] > best[visitors[first + r]]:
-                    best[visitors[first + r]] = values[r, at]
-                    codes[visitors[first + r]] = numbers[blocks[r, at], at]
+    @classmethod
+    def _of(cls, centroids: Tensor, centres: Tensor, groups: list[Array], visits: Visits) -> Grouped:
+        around = Blocks.of(centres.numpy(), [np.arange(len(centres))])
+        return cls(around, Blocks.of(centroids.numpy(), groups), block_starts(groups), visits)
 
+    def __call__(self, points: Tensor) -> Tensor:
+        """The same for any number of threads: each takes whole batches, and no vector depends on another."""
+        rows = np.ascontiguousarray(points.numpy(), np.float32)
+        codes = np.zeros(len(rows), np.int64)
+        size = min(BATCH, CLOSENESS // self.centres.numbers.size)
 
-@njit(nogil=True, cache=True)
-def _largest(values: Array, places: Array) -> None:
-    """Fill `places` with where the largest values stand, in no particular order."""
-    count = len(places)
-    kept = np.empty(count, np.float32)
-    lowest = np.int64(0)
-    for i in range(len(values)):
-        if i < count:
-            kept[i], places[i] = values[i], i
-        elif values[i] > kept[lowest]:
-            kept[lowest], places[lowest] = values[i], i
-        else:
-            continue
-        lowest = np.argmin(kept[: min(i + 1, count)])
+        def run(start: int) -> None:
+            part = slice(start, start + size)
+            nearest_members(
+                rows[part], self.centres.values, self.centres.halves, self.members.values, self.members.halves,
+                self.members.numbers, self.starts, self.visits.most, self.visits.reach, codes[part],
+            )  # fmt: skip
+
+        in_threads(run, range(0, len(rows), size))
+        return torch.from_numpy(codes)
 
 
 def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
@@ -213,23 +144,48 @@ def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
 
 def _lloyd(points: Tensor, centroids: Tensor, rounds: int) -> Tensor:
     for _ in range(rounds if len(centroids) < len(points) else 0):
-        centroids = _means(points, nearest(points, centroids), centroids)
+        centroids = means(points, nearest(points, centroids), centroids)
     return centroids
 
 
-def _means(points: Tensor, owner: Tensor, centroids: Tensor) -> Tensor:
+def means(points: Tensor, owner: Tensor, centroids: Tensor) -> Tensor:
     """The mean of each centroid's points; one without points stays where it is."""
     counts = torch.bincount(owner, minlength=len(centroids))
-    sums = torch.zeros_like(centroids).index_add_(0, owner, points)
+    sums = _sums(points, owner, torch.zeros_like(centroids))
     return torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], centroids)
+
+
+def _sums(points: Tensor, owner: Tensor, sums: Tensor) -> Tensor:
+    """Add every point to its owner's row of `sums`, in place and in the order of the points, whoever does it.
+
+    On a CPU each thread has some of the owners to itself: torch's `index_add_` there is one core and a call for every row.
+    """
+    if points.device.type != "cpu":
+        return sums.index_add_(0, owner, points)
+    rows, owners, out = np.ascontiguousarray(points.numpy()), owner.numpy(), sums.numpy()
+    size = max(SUMS_AT_ONCE, -(-len(out) // cores()))
+    in_threads(lambda first: add_rows(rows, owners, first, out[first : first + size]), range(0, len(out), size))
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def add_rows(rows: Array, owners: Array, first: int, sums: Array) -> None:
+    """sums[owner - first] += row, one row after another, for the rows whose owner is one of these."""
+    for i in range(len(rows)):
+        place = owners[i] - first
+        if 0 <= place < len(sums):
+            for j in range(rows.shape[1]):
+                sums[place, j] += rows[i, j]
+
+
+def parts(points: Tensor, owner: Tensor, groups: int) -> list[Tensor]:
+    """The points of each group, in the order in which they came."""
+    sizes = torch.bincount(owner, minlength=groups).tolist()
+    return list(torch.split(points[owner.argsort(stable=True)], sizes))
 
 
 def _group_count(centroids: int) -> int:
     return int(2 ** round(centroids.bit_length() / 2))
-
-
-def _starts(groups: list[Array]) -> Array:
-    return np.cumsum([0] + [-(-len(group) // LANES) for group in groups])
 
 
 def _shares(sizes: list[int], k: int) -> list[int]:

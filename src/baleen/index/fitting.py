@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from baleen.index.clustering import Nearest, in_threads, kmeans, nearest
 from baleen.index.codec import CODEWORDS, Codec, padded
+from baleen.index.vector_ir import nearest_codes
 
 Array = npt.NDArray[Any]
 
@@ -100,27 +103,19 @@ def encode_residuals(left: Array, codebooks: Array, out: Array) -> None:
 
 @njit(nogil=True, cache=True)
 def nearest_codewords(left: Array, codebooks: Array, out: Array) -> None:
-    """out[i, s] = the codeword of subspace s nearest to its part of left[i].
-
-    The code sits in the low byte of the distance's own bits: one minimum then finds both, without a branch.
-    """
-    subspaces, codewords, width = codebooks.shape
+    """out[i, s] = the codeword of subspace s nearest to its part of left[i]; of those that all but tie, the first."""
+    n, (subspaces, codewords, width) = len(left), codebooks.shape
     columns = np.ascontiguousarray(codebooks.transpose(0, 2, 1))  # (subspaces, width, 256): codewords side by side
-    distances = np.empty(codewords, np.float32)
-    bits = distances.view(np.int32)
-    for i in range(len(left)):
+    rows, codes = np.empty(4, np.int64), np.empty(4, np.int64)
+    for i in range(0, n, 4):
+        height = min(4, n - i)
+        for r in range(4):
+            rows[r] = left.ctypes.data + (i + min(r, height - 1)) * left.strides[0]
         for s in range(subspaces):
-            distances[:] = 0
-            for w in range(width):
-                value = left[i, s * width + w]
-                column = columns[s, w]
-                for code in range(codewords):
-                    difference = value - column[code]
-                    distances[code] += difference * difference
-            best = np.int32(0x7FFFFFFF)
-            for code in range(codewords):
-                best = min(best, (bits[code] & np.int32(-256)) | np.int32(code))
-            out[i, s] = best & 255
+            column = columns.ctypes.data + s * width * codewords * 4
+            nearest_codes(rows.ctypes.data, s * width, column, width, codes.ctypes.data)
+            for r in range(height):
+                out[i + r, s] = codes[r]
 
 
 def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,14 +125,29 @@ def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
     every match of a query alike and does not average out.  Half of the full correction (a power of one half) measured
     best.  Directions that hardly occur are kept from vanishing, for vectors yet to come.
     """
-    moment = (points.T @ points).double().cpu()
-    # A few vectors tell little of those to come: they are taken for as many more that point everywhere alike.
-    moment += PRIOR_WEIGHT * moment.trace() / len(points) * torch.eye(len(moment)) / len(moment)
-    moments, axes = torch.linalg.eigh(moment)
-    powers = (moments / moments.mean()).clamp(min=0.02) ** (STRETCH / 2)
-    maps = ((axes * power) @ axes.T for power in (powers, 1 / powers))
+    with one_thread():
+        moment = (points.T @ points).double().cpu()
+        # A few vectors tell little of those to come: they are taken for as many more that point everywhere alike.
+        moment += PRIOR_WEIGHT * moment.trace() / len(points) * torch.eye(len(moment)) / len(moment)
+        moments, axes = torch.linalg.eigh(moment)
+        powers = (moments / moments.mean()).clamp(min=0.02) ** (STRETCH / 2)
+        maps = [(axes * power) @ axes.T for power in (powers, 1 / powers)]
     first, second = (each.float().to(points.device) for each in maps)
     return first, second
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Have torch compute with one thread: how it splits a long sum or an eigenproblem over several moves the last bits.
+
+    A codec is then the same on any number of cores; products of long matrices with small ones are so anyway.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _balanced_rotation(left: Tensor, width: int) -> Tensor:
@@ -147,7 +157,8 @@ def _balanced_rotation(left: Tensor, width: int) -> Tensor:
     every subspace that is what keeps the total error small.
     """
     dim = left.shape[1]
-    variances, axes = torch.linalg.eigh((left.T @ left / len(left)).double().cpu())
+    with one_thread():
+        variances, axes = torch.linalg.eigh((left.T @ left / len(left)).double().cpu())
     order = variances.argsort(descending=True).tolist()
     logs = [math.log(max(float(variances[axis]), 1e-12)) for axis in order] + [math.log(1e-12)] * (padded(dim) - dim)
     subspaces: list[list[int]] = [[] for _ in range(padded(dim) // width)]

@@ -8,7 +8,7 @@ A *lane* is one query vector.  A block has `LANES` = 64 of them.  All pointers a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -23,7 +23,7 @@ _I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntTyp
 _F32 = ir.FloatType()
 _BYTES = ir.VectorType(_I8, LANES)
 _WORDS = ir.VectorType(_I16, HALF)
-_FLOATS = ir.VectorType(_F32, LANES)
+_FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
 _ROWS = 4  # passage vectors that `dot_rows` takes at once: 4 x 64 floats fill half of AVX-512's registers
 _AHEAD = 2  # tokens before its own at which `best_tokens` asks for a token's centroid scores
 
@@ -183,20 +183,136 @@ def dot_rows(typing_context: Any, rows: Any, queries: Any, dim: Any, out: Any) -
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         rows, queries, dim, out = arguments
-        sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in range(_ROWS)]
         stride = builder.mul(dim, _const(4))
-        zeros = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
-        with cgutils.for_range(builder, dim) as loop:
-            lanes = _at(builder, queries, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
-            for row, total in enumerate(sums):
-                offset = builder.add(builder.mul(stride, _const(row)), builder.mul(loop.index, _const(4)))
-                scalar = _at(builder, rows, offset, _F32, 4)
-                seed = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), scalar, ir.Constant(_I32, 0))
-                spread = builder.shuffle_vector(seed, seed, zeros)
-                product = builder.fmul(spread, lanes, flags=["contract"])
-                total.set(builder.fadd(total.get(), product, flags=["contract"]))
-        for row, total in enumerate(sums):
-            builder.store(total.get(), _pointer(builder, builder.add(out, _const(4 * LANES * row)), _FLOATS), align=4)
+        addresses = [builder.add(rows, builder.mul(stride, _const(row))) for row in range(_ROWS)]
+        for row, total in enumerate(_products(builder, addresses, queries, dim)):
+            builder.store(total, _pointer(builder, builder.add(out, _const(4 * LANES * row)), _FLOATS), align=4)
         return context.get_dummy_value()
 
     return nb.void(nb.uintp, nb.uintp, nb.int64, nb.uintp), codegen
+
+
+@intrinsic
+def closest_lanes(
+    typing_context: Any, rows: Any, members: Any, halves: Any, blocks: Any, dim: Any, best: Any, places: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """The member that is closest to each of 4 rows: best[r] = max of row . member - half, places[r] = where it stands.
+
+    `rows` are 4 addresses of `dim` floats, `members` (blocks, dim, 64) and `halves` (blocks, 64).  A place counts
+    members from the first block's first lane; of equals the lowest lane wins, and in it the first block.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        rows, members, halves, blocks, dim, best, places = arguments
+        addresses = [_at(builder, rows, _const(8 * row), _I64, 8) for row in range(_ROWS)]
+        values = [_Cell(builder, _splat(_FLOATS, float("-inf"))) for _ in range(_ROWS)]
+        numbers = [_Cell(builder, _splat(_INTS, 0)) for _ in range(_ROWS)]
+        with cgutils.for_range(builder, blocks) as loop:
+            block = builder.add(members, builder.mul(loop.index, builder.mul(dim, _const(4 * LANES))))
+            half = _at(builder, halves, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
+            for row, product in enumerate(_products(builder, addresses, block, dim)):
+                _keep_larger(builder, values[row], numbers[row], builder.fsub(product, half), loop.index)
+        for row in range(_ROWS):
+            top, place = _place(builder, values[row], numbers[row])
+            builder.store(top, _pointer(builder, builder.add(best, _const(4 * row)), _F32))
+            builder.store(place, _pointer(builder, builder.add(places, _const(8 * row)), _I64))
+        return context.get_dummy_value()
+
+    return nb.void(nb.uintp, nb.uintp, nb.uintp, nb.int64, nb.int64, nb.uintp, nb.uintp), codegen
+
+
+@intrinsic
+def first_largest(typing_context: Any, values: Any, blocks: Any) -> tuple[Any, Callable[..., Any]]:
+    """Where the largest of `blocks` x 64 floats stands; of equals the lowest lane wins, and in it the first block."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        values, blocks = arguments
+        best, numbers = _Cell(builder, _splat(_FLOATS, float("-inf"))), _Cell(builder, _splat(_INTS, 0))
+        with cgutils.for_range(builder, blocks) as loop:
+            block = _at(builder, values, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
+            _keep_larger(builder, best, numbers, block, loop.index)
+        return _place(builder, best, numbers)[1]
+
+    return nb.int64(nb.uintp, nb.int64), codegen
+
+
+@intrinsic
+def nearest_codes(
+    typing_context: Any, rows: Any, offset: Any, columns: Any, width: Any, codes: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """codes[r] (int64) = the nearest of 256 codewords to `width` floats of each of 4 rows, from float `offset` on.
+
+    `rows` are 4 addresses, `columns` is (width, 256).  A code sits in the low byte of its distance's own bits: one
+    minimum then finds both, without a branch.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        rows, offset, columns, width, codes = arguments
+        start = builder.mul(offset, _const(4))
+        addresses = [builder.add(_at(builder, rows, _const(8 * row), _I64, 8), start) for row in range(_ROWS)]
+        best = [_Cell(builder, _splat(_INTS, 2**31 - 1)) for _ in range(_ROWS)]
+        for first in range(0, 256, LANES):
+            lanes = builder.add(columns, _const(4 * first))
+            numbers = ir.Constant(_INTS, list(range(first, first + LANES)))
+            for cell, distance in zip(best, _distances(builder, addresses, lanes, width), strict=True):
+                bits = builder.and_(builder.bitcast(distance, _INTS), _splat(_INTS, -256))
+                key = builder.or_(bits, numbers)
+                cell.set(builder.select(builder.icmp_signed("<", key, cell.get()), key, cell.get()))
+        kind = ir.FunctionType(_I32, [_INTS])
+        reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.smin.v64i32")
+        for row, cell in enumerate(best):
+            code = builder.zext(builder.and_(builder.call(reduce, [cell.get()]), ir.Constant(_I32, 255)), _I64)
+            builder.store(code, _pointer(builder, builder.add(codes, _const(8 * row)), _I64))
+        return context.get_dummy_value()
+
+    return nb.void(nb.uintp, nb.int64, nb.uintp, nb.int64, nb.uintp), codegen
+
+
+def _distances(builder: ir.IRBuilder, rows: Sequence[Any], lanes: Any, width: Any) -> list[Any]:
+    """The squared distances of each row's `width` floats from 64 codewords, a lane each, of the 256 in a column."""
+    sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in rows]
+    with cgutils.for_range(builder, width) as loop:
+        column = _at(builder, lanes, builder.mul(loop.index, _const(4 * 256)), _FLOATS, 4)
+        for row, total in zip(rows, sums, strict=True):
+            value = _spread(builder, _at(builder, row, builder.mul(loop.index, _const(4)), _F32, 4), _FLOATS)
+            difference = builder.fsub(value, column)
+            total.set(builder.fadd(total.get(), builder.fmul(difference, difference)))
+    return [total.get() for total in sums]
+
+
+def _keep_larger(builder: ir.IRBuilder, best: _Cell, numbers: _Cell, values: Any, number: Any) -> None:
+    """Lane by lane: where a value is larger than the best so far, it becomes the best, and `number` its number."""
+    larger = builder.fcmp_ordered(">", values, best.get())
+    best.set(builder.select(larger, values, best.get()))
+    numbers.set(builder.select(larger, _spread(builder, builder.trunc(number, _I32), _INTS), numbers.get()))
+
+
+def _place(builder: ir.IRBuilder, best: _Cell, numbers: _Cell) -> tuple[Any, Any]:
+    """The largest of 64 floats, and 64 times its number plus the first lane that has it (i64)."""
+    kind = ir.FunctionType(_F32, [_FLOATS])
+    reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.fmax.v64f32")
+    top = builder.call(reduce, [best.get()], fastmath=("nnan",))
+    where = builder.bitcast(builder.fcmp_ordered("==", best.get(), _spread(builder, top, _FLOATS)), _I64)
+    lane = builder.cttz(where, ir.Constant(ir.IntType(1), 1))
+    number = builder.zext(builder.extract_element(numbers.get(), lane), _I64)
+    return top, builder.add(builder.mul(number, _const(LANES)), lane)
+
+
+def _products(builder: ir.IRBuilder, rows: Sequence[Any], lanes: Any, dim: Any) -> list[Any]:
+    """row . lanes[:, lane] for each of the rows, given by their addresses; `lanes` is (dim, 64)."""
+    sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in rows]
+    with cgutils.for_range(builder, dim) as loop:
+        offset = builder.mul(loop.index, _const(4))
+        column = _at(builder, lanes, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
+        for row, total in zip(rows, sums, strict=True):
+            product = builder.fmul(
+                _spread(builder, _at(builder, row, offset, _F32, 4), _FLOATS), column, flags=["contract"]
+            )
+            total.set(builder.fadd(total.get(), product, flags=["contract"]))
+    return [total.get() for total in sums]
+
+
+def _spread(builder: ir.IRBuilder, scalar: Any, kind: ir.VectorType) -> Any:
+    """The scalar in every lane."""
+    seed = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(seed, seed, ir.Constant(_INTS, [0] * LANES))
