@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from baleen.bench import report
+from baleen.bench.assign import reassigned, some_vectors
 from baleen.bench.exact import exact_top, recall
 from baleen.bench.real import RealVectors, read_questions
 from baleen.bench.search import BenchConfig, growth, run_all, sweep
 from baleen.bench.synthetic import CHUNK, SyntheticCorpus
 from baleen.errors import ConfigError, CorpusError
+from baleen.index import Index
+from baleen.index.clustering import Nearest
 from baleen.machine import machine
 from baleen.scoring import focused_score
 from baleen.types import Passage
@@ -140,6 +143,36 @@ def test_growth_measures_the_first_width_without_exact_answers():
     rows = growth(TINY)
     assert [(row.passages, row.recall, row.exact_p50_ms) for row in rows] == [(60, None, None), (200, None, None)]
     assert "3.3 times as many passages take" in report.markdown({"machine": machine(), "growth": rows_json(rows)})
+
+
+def test_ways_to_find_cells_are_compared_on_one_codec():
+    result = run_all(TINY, ["assign"])
+    rows = json.loads(json.dumps(result))["assign"]
+    assert [row["way"] for row in rows] == ["all", "nearest groups", "groups in reach"]
+    assert (rows[0]["share"], rows[0]["error"]) == (1, 0)
+    assert all(row["share"] > 0.9 and -1e-6 < row["error"] < 0.01 and row["recall"] > 0.7 for row in rows)
+    assert all(row["cells"] == 1024 and row["cpu_us"] > 0 for row in rows)
+    assert "| synthetic-200 | 2 | 1,024 | groups in reach |" in report.markdown(result)
+
+
+def test_an_index_whose_cells_are_found_in_the_usual_way_is_the_index(tmp_path):
+    data = SyntheticCorpus(40, 6, 16)
+    index = Index.build(tmp_path / "usual", data.passages(), data)
+    again = reassigned(
+        data, index, Nearest.of(torch.from_numpy(index.codec.float_centroids[: index.codec.cells])), tmp_path / "again"
+    )
+    files, others = (sorted(file.sha256 for file in one.manifest.files()) for one in (index, again))
+    assert files == others
+    flat = reassigned(data, index, lambda points: torch.zeros(len(points), dtype=torch.int64), tmp_path / "flat")
+    assert flat.segments[0].cells.tolist() == [0]
+
+
+def test_the_vectors_that_ways_are_compared_on_come_from_all_over(monkeypatch):
+    monkeypatch.setattr("baleen.bench.assign.VECTORS", 12)
+    data = SyntheticCorpus(40, 6, 16)
+    vectors = some_vectors(data, 240)
+    np.testing.assert_array_equal(vectors, data.chunk(0).reshape(-1, 16)[::20].astype(np.float32))
+    assert len(some_vectors(SyntheticCorpus(1, 5, 16), 5)) == 5
 
 
 def rows_json(rows):

@@ -33,6 +33,8 @@ def markdown(result: Mapping[str, Any]) -> str:
         parts += [table(GROWTH, result["growth"]), growth_line(result["growth"])]
     if "sweep" in result:
         parts.append(table(SWEEP, result["sweep"]))
+    if "assign" in result:
+        parts.append(table(ASSIGN, result["assign"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -112,4 +114,14 @@ SWEEP: Columns = {
     "refined": number("refined", ",d"),
     "recall@k": number("recall", ".3f"),
     "p50 / p95 ms": _latency,
+}
+
+ASSIGN: Columns = {
+    **_DATASET,
+    "cells": number("cells", ",d"),
+    "way": lambda row: str(row["way"]),
+    "processor us a vector": number("cpu_us"),
+    "get their nearest cell": number("share", ".2%"),
+    "squared error more": number("error", ".2%"),
+    "recall@k": number("recall", ".3f"),
 }

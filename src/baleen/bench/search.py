@@ -3,6 +3,7 @@
     run         each dataset at each width: build, open, size, recall, latency, kernels, memory
     growth      latency and memory at two sizes: what a corpus 50 times larger costs
     sweep       recall and latency over a grid of search settings: what the defaults were chosen by
+    assign      ways to find a vector's cell: time, error, recall (`assign.py`)
 
 Recall is against the exact best passages over the original vectors, by
 the focused score.  Latency is that of one query at a time, without its encoding.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from baleen.bench import report
+from baleen.bench.assign import assign
 from baleen.bench.exact import recall
 from baleen.bench.measure import Probe, probe_apart, split_warm_up, timed
 from baleen.bench.workload import BenchConfig, Workload, built, expectations, workloads
@@ -109,7 +111,12 @@ def sweep(
     return rows
 
 
-BENCHES: dict[str, Callable[[BenchConfig], Sequence[Record]]] = {"search": run, "growth": growth, "sweep": sweep}
+BENCHES: dict[str, Callable[[BenchConfig], Sequence[Record]]] = {
+    "search": run,
+    "growth": growth,
+    "sweep": sweep,
+    "assign": assign,
+}
 
 
 def run_all(config: BenchConfig, benches: Iterable[str] = ("search",)) -> dict[str, Any]:

@@ -16,7 +16,7 @@ bench = typer.Typer(help="Speed, memory and recall on this machine.", no_args_is
 
 
 def _bench(name: str, about: str) -> None:
-    """Add `baleen bench NAME`: the three benches of an index take the same options."""
+    """Add `baleen bench NAME`: the benches of an index take the same options."""
 
     @bench.command(name, help=about)
     def command(
@@ -54,6 +54,7 @@ def _bench(name: str, about: str) -> None:
 _bench("search", "Build, size, recall and latency of an index, at each width.")
 _bench("growth", "Latency and memory of a small index against those of a large one.")
 _bench("sweep", "Recall and latency over a grid of search settings.")
+_bench("assign", "Ways to find a vector's cell when an index is built: time, error, recall.")
 
 
 @bench.command("batch")

@@ -36,7 +36,7 @@ def kmeans(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """(n, d) -> (k, d) centroids; k <= n.  Many centroids on a CPU start out group by group."""
     if points.device.type != "cpu" or k < GROUPS_FROM:
         return _lloyd(points, _sample(points, k, generator), ROUNDS + 2)
-    groups = _group_count(k)
+    groups = group_count(k)
     centres = _lloyd(points[: 128 * groups], _sample(points, groups, generator), ROUNDS + 2)
     pieces = parts(points, nearest(points, centres), groups)
     shares = _shares([len(piece) for piece in pieces], k)
@@ -102,8 +102,8 @@ class Grouped:
         if len(centroids) < GROUPS_FROM:
             return cls._of(centroids, centroids[:1], [np.arange(len(centroids))], NEAREST_GROUPS)
         if len(centroids) < REACH_FROM:
-            return cls.by_kmeans(centroids, _group_count(len(centroids)), NEAREST_GROUPS)
-        return cls.by_kmeans(centroids, 4 * math.isqrt(len(centroids)), GROUPS_IN_REACH)
+            return cls.by_kmeans(centroids, group_count(len(centroids)), NEAREST_GROUPS)
+        return cls.by_kmeans(centroids, finer_group_count(len(centroids)), GROUPS_IN_REACH)
 
     @classmethod
     def by_kmeans(cls, centroids: Tensor, groups: int, visits: Visits) -> Grouped:
@@ -184,8 +184,14 @@ def parts(points: Tensor, owner: Tensor, groups: int) -> list[Tensor]:
     return list(torch.split(points[owner.argsort(stable=True)], sizes))
 
 
-def _group_count(centroids: int) -> int:
+def group_count(centroids: int) -> int:
+    """About the square root, a power of two."""
     return int(2 ** round(centroids.bit_length() / 2))
+
+
+def finer_group_count(centroids: int) -> int:
+    """Four times the square root: smaller groups, since a reach lets most vectors do with few of them."""
+    return 4 * math.isqrt(centroids)
 
 
 def _shares(sizes: list[int], k: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,15 +57,18 @@ def _plain_codec(centroids: Tensor) -> Codec:
 
 
 class Quantizer:
-    """A codec made ready to encode: centroids grouped for assignment, everything on one device."""
+    """A codec made ready to encode: centroids grouped for assignment, everything on one device.
 
-    def __init__(self, codec: Codec, *, device: str = "cpu") -> None:
+    `nearest` finds the cells of mapped vectors in another way than the usual one, to compare them.
+    """
+
+    def __init__(self, codec: Codec, *, device: str = "cpu", nearest: Callable[[Tensor], Tensor] | None = None) -> None:
         self.codec = codec
         self.device = device
         self.forward = torch.from_numpy(np.array(codec.forward)).to(device)
         self.centroids = torch.from_numpy(np.array(codec.float_centroids[: codec.cells])).to(device)
         self.codebooks = torch.from_numpy(np.array(codec.codebooks)).to(device)
-        self.nearest = Nearest.of(self.centroids)
+        self.nearest = nearest or Nearest.of(self.centroids)
 
     @torch.inference_mode()
     def encode(self, vectors: Array) -> tuple[Array, Array]:
