@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,19 @@ def test_growth_measures_the_first_width_without_exact_answers():
     rows = growth(TINY)
     assert [(row.passages, row.recall, row.exact_p50_ms) for row in rows] == [(60, None, None), (200, None, None)]
     assert "3.3 times as many passages take" in report.markdown({"machine": machine(), "growth": rows_json(rows)})
+
+
+def test_growth_builds_everything_before_it_measures_anything(tmp_path, monkeypatch):
+    seen = []
+
+    def apart(*_):
+        seen.append(sorted(path.name for path in tmp_path.rglob("*.json") if path.name == "2-bits.json"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("baleen.bench.search.probe_apart", apart)
+    with pytest.raises(KeyboardInterrupt):
+        growth(replace(TINY, growth_sizes=(20, 40), work_dir=str(tmp_path)))
+    assert seen == [["2-bits.json"] * 2]
 
 
 def test_ways_to_find_cells_are_compared_on_one_codec():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from baleen.bench import report
@@ -88,10 +89,23 @@ def run(config: BenchConfig) -> list[BenchRow]:
 
 
 def growth(config: BenchConfig) -> list[BenchRow]:
-    """The first width at `growth_sizes`, without the exact answers, which take long on a large corpus."""
-    return run(
-        replace(config, sizes=config.growth_sizes, bits=config.bits[:1], corpus=None, checkpoint=None, exact=False)
-    )
+    """The first width at `growth_sizes`, without the exact answers, which take long on a large corpus.
+
+    All are built before the first is measured: what else a machine does is then more alike for each of them.
+    """
+    with TemporaryDirectory(prefix="baleen-bench-") as temporary:
+        settings = replace(
+            config,
+            sizes=config.growth_sizes,
+            bits=config.bits[:1],
+            corpus=None,
+            checkpoint=None,
+            exact=False,
+            work_dir=config.work_dir or temporary,
+        )
+        for work in workloads(settings):
+            built(work, settings.bits[0], settings)
+        return run(settings)
 
 
 def sweep(
