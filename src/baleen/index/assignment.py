@@ -62,7 +62,7 @@ def nearest_members(
     points: Array, centres: Array, centre_halves: Array, members: Array, member_halves: Array, numbers: Array,
     starts: Array, visits: int, reach: float, codes: Array,
 ) -> None:  # fmt: skip
-    """codes[i] = the number of the nearest member to points[i]; a `reach` of 0 is none.
+    """codes[i] = the number of the nearest member to points[i]; a `reach` of 0 is none, another wants no group empty.
 
     *Closeness* of x to m is x . m - m . m / 2: half the squared norm of x less half the squared distance.
     """
@@ -90,9 +90,7 @@ def _choose_nearest(closeness: Array, chosen: Array, counts: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _choose_others(
-    points: Array, closeness: Array, best: Array, reach: float, chosen: Array, counts: Array
-) -> None:  # fmt: skip
+def _choose_others(points: Array, closeness: Array, best: Array, reach: float, chosen: Array, counts: Array) -> None:
     """Other groups than the nearest: those within the reach of what was found there, nearest first, as many as fit."""
     near = np.empty(closeness.shape[1] + 1, np.int64)
     for i in range(len(points)):
@@ -107,6 +105,7 @@ def _choose_others(
 
 @njit(nogil=True, cache=True)
 def _compare_with_all(points: Array, centres: Array, halves: Array, closeness: Array) -> None:
+    """closeness[i, j] = that of points[i] to centre j; -inf where there is none."""
     n, dim = points.shape
     rows, products = np.zeros((4, dim), np.float32), np.empty((4, LANES), np.float32)
     for i in range(0, n, 4):
