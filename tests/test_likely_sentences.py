@@ -76,3 +76,11 @@ def test_as_a_scorer_it_tells_gold_sentences() -> None:
     assert list(scorer(Query(example.text), passage)) == likelihoods(example, passage, PASSAGES.__getitem__)
     assert likelihoods(example, passage, PASSAGES.__getitem__) == pytest.approx([0, 1, 0, 0.3])
     assert gold_sids(example, Query(example.text), passage, scorer) == (1,)
+
+
+def test_questions_of_one_wording_over_other_passages_are_told_apart() -> None:
+    """As of two collections."""
+    both = [Example("q", "What of her?", ("orlova", "vardal")), Example("r", "What of her?", ("blank",))]
+    scorer = likelihood_scorer(both, PASSAGES.__getitem__)
+    found = list(scorer(Query("What of her?"), PASSAGES["orlova"]))
+    assert found == likelihoods(both[0], PASSAGES["orlova"], PASSAGES.__getitem__)

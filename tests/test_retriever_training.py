@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -164,6 +165,20 @@ def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[s
         expected = inputs.query_batch(inputs.query_ids([QUERIES[number] for number in picked]))
         expect_equal(query_batch(queries.rows(picked), pad), expected)
         expect_equal(passage_batch(passages.rows(list(BY_PID)), pad), inputs.passage_batch(inputs.passage_ids(CORPUS)))
+
+
+def test_tokens_that_are_known_are_taken_and_the_others_made(encoder: Encoder) -> None:
+    asked: list[str] = []
+
+    def look_up(pid: str) -> Passage:
+        asked.append(pid)
+        return BY_PID[pid]
+
+    ids = encoder.inputs.passage_ids(CORPUS)
+    known = {passage.pid: np.array(row, np.int32) for passage, row in zip(CORPUS[:2], ids, strict=False)}
+    rows = PassageRows(encoder.inputs, look_up, known).rows(list(BY_PID))
+    expect_equal(passage_batch(rows, pad_token(encoder.inputs)), encoder.inputs.passage_batch(ids))
+    assert asked == [passage.pid for passage in CORPUS[2:]]
 
 
 def expect_equal(found: Any, expected: Any) -> None:

@@ -23,7 +23,7 @@ from baleen.training.retriever_batches import RetrieverBatches, RetrieverTrainin
 from baleen.training.retriever_task import train_retriever
 from baleen.training.rounds import RetrieverPlan, Rounds
 from baleen.training.run_folder import DONE, read_records
-from baleen.training.supervision import Step, Supervised
+from baleen.training.supervision import Step, Supervised, partly_found
 from baleen.training.world import World
 from baleen.types import Query
 from rounds_fakes import learning_plan, passing_plan, taken_up, toy_collection
@@ -215,6 +215,25 @@ def test_one_retriever_can_rank_all_hops(small: ToyWorld, backbone: Path, tmp_pa
     rounds.train()
     assert not (tmp_path / "retriever-2").exists()
     assert (rounds.run.report("retriever") or {})["records"] > 18
+
+
+def test_partial_contexts_are_more_to_learn_from_and_come_again_the_same(
+    small: ToyWorld, backbone: Path, tmp_path: Path
+) -> None:
+    world = toy_collection(small.folder)
+    without, first, again = (
+        taken_up(passing_plan(backbone, per_hop=False, partial=partial), 2, world, tmp_path / name)
+        for name, partial in (("without", False), ("first", True), ("again", True))
+    )
+    for rounds in (without, first, again):
+        rounds.train()
+    reports = [rounds.run.report("retriever") or {} for rounds in (without, first, again)]
+    steps = [step for turn in (1, 2) for step in first._steps(turn)]
+    expected = sum(len(partly_found(step, world.passage, first.sentences)) for step in steps)
+    assert [report["partial"] for report in reports] == [0, expected, expected]
+    assert expected > 0
+    assert reports[1]["records"] == reports[0]["records"] + expected
+    assert reports[1]["loss"] == reports[2]["loss"]
 
 
 def test_a_given_order_is_followed(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:

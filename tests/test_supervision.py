@@ -82,6 +82,12 @@ class TestPartlyFound:
             assert record.query.facts[0] == fact("p0", 1, 1)
             assert record.hop == 3
 
+    def test_passages_that_only_hold_the_answer_do_not_lead_to_each_other(self) -> None:
+        example = Example("q", "Who teaches in Vardal?", answer="Vardal")
+        step = answer_hop(start(example), ranking("p0", "p1", "p2"), passages, depth=3)
+        assert len(step.supervised.positives) > 1
+        assert partly_found(step, passages) == []
+
     def test_a_hop_that_found_one_or_none_has_no_parts(self) -> None:
         one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
         none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)

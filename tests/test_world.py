@@ -125,6 +125,7 @@ def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_
     assert {7, 31} <= set(ten)
     assert ten == sorted(ten)
     assert kept(10) == ten
+    assert set(ten) <= set(kept(20)), "a larger sample has all of a smaller one"
     assert kept(2) == kept(1) == [7, 31], "gold passages stay, however few are asked for"
     assert kept(None) == kept(40) == kept(100) == list(range(40))
 
@@ -140,6 +141,22 @@ def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_sea
     assert world.pids == {"pages": ["pages/p31"]}
     assert sorted(world.passages) == ["pages/p31", "pages/p7", "pages/p8"]
     assert world.weights == {"pages/own/2": 0.5}
+
+
+def test_samples_of_one_corpus_are_alike_whatever_is_gold(root: Path) -> None:
+    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    write(root / "few.jsonl", {"id": 1, "text": "Which?", "gold": ["p31"]})
+    write(root / "many.jsonl", {"id": 1, "text": "Which?", "gold": [f"p{n}" for n in range(10, 15)]})
+    few, many = (
+        set(load_world([CollectionPlan("pages", ("pages.jsonl",), own(name), sample=20)], root).pids["pages"])
+        for name in ("few", "many")
+    )
+    assert len(few & many) >= 14, "but for the gold ones, which take the places of the last that were drawn"
+
+
+def test_dev_questions_are_always_searched_for() -> None:
+    with pytest.raises(ConfigError, match=r"dev\.jsonl has searched = false"):
+        CollectionPlan("pages", ("pages.jsonl",), dev=(Source("own", "dev.jsonl", searched=False),))
 
 
 def test_a_world_to_be_read_alone_is_refused(root: Path) -> None:

@@ -45,10 +45,10 @@ def _likeliest(passage: Passage, scores: Sequence[float], most: int) -> list[int
 
 def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
     """The same as a score of every sentence, for passages of these examples."""
-    by_text = {example.text: example for example in examples}
+    asked = {(example.text, pid): example for example in examples for pid in example.gold}
 
     def score(query: Query, passage: Passage) -> Sequence[float]:
-        return likelihoods(by_text[query.text], passage, passages)
+        return likelihoods(asked[query.text, passage.pid], passage, passages)
 
     return score
 

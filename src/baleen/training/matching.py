@@ -30,7 +30,7 @@ _EMPTY = frozenset(
 )
 
 
-@lru_cache(1 << 17)
+@lru_cache(1 << 12)
 def content_words(text: str) -> frozenset[str]:
     """The different words of a text, but for those that say little alone."""
     return frozenset(words(text)) - _EMPTY

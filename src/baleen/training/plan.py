@@ -6,8 +6,9 @@
     [[collections]]                     a corpus, and questions over it
     name = "wiki"
     corpus = ["wiki.jsonl.gz"]
-    train = [{ dataset = "hover", file = "hover_train.json" }]      Source: weight, limit and order beside
+    train = [{ dataset = "hover", file = "hover_train.json" }]      Source: weight, limit, order and searched beside
     dev = [{ dataset = "hover", file = "hover_dev.json" }]
+    sample = 100_000                    search so many of its passages only; may be left out
 
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
     [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out

@@ -23,8 +23,8 @@ class ReadingPlan:
     take `query_length`.
 
     `depth` passages of each hop are read; negatives of stage 1 and of the reranker lie within the first `negatives` of
-    a hop, the last of which goes on where there are more hops.  `infer` takes the sentence that stage 1 likes best of a
-    gold passage none of whose sentences is known for gold.  `labels` are 2 or 3.
+    a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
+    known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
 
     `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
     rest is; where heads are apart, `facts`, `reranker`, `verifier` and `answerer` may each have a training of its own.

@@ -3,7 +3,8 @@
 rankings        every question taken through its hops by the final retriever, with the gold facts of what it found
 sentences       stage 1 of the condenser, and the reranker beside it where they share a backbone
 scores          every sentence that was found, scored by stage 1; and, where a dataset names no gold sentences, which
-                of a gold passage's sentences stage 1 takes for them
+                of a gold passage's sentences stage 1 takes for them; of questions that are only read, the sentences of
+                their gold passages (unsearched.py)
 reading         all heads of one shared backbone; or else facts, reranker, verifier, answerer, one by one
 
 A head that the data has no labels for is left out, and the model will lack it.
@@ -131,6 +132,9 @@ class ReadingRun:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
         reading = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.rounds.device)
         processes, counts, agreement = self.run.processes, {}, {}
+        own = processes.own([each.example for each in self.world.read])
+        read = processes.collected(unsearched(own, self.world.passage, self.plan.infer))
+        self.run.write(read, folder / f"{READ}.jsonl.gz")
         for part in PARTS:
             own = processes.own(self._examples(part))
             records = processes.collected(self._scored_by(reading, part, own))
@@ -139,9 +143,7 @@ class ReadingRun:
             if self.plan.infer:
                 known = sentence_agreement(reading, self._steps_of(part, own), self.world.passage)
                 agreement[part] = total(processes.collected([known])).to_json()
-        unread = unsearched((each.example for each in self.world.read), self.world.passage, self.plan.infer)
-        self.run.write(unread, folder / f"{READ}.jsonl.gz")
-        return {"sentences": counts, "agreement": agreement, "unsearched": len(unread)}
+        return {"sentences": counts, "agreement": agreement, "unsearched": len(read)}
 
     def _scored_by(self, reading: CrossEncoder, part: str, examples: Sequence[Example]) -> list[Scored]:
         """These examples, with the best sentences of all that their hops found."""

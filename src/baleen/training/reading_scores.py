@@ -25,7 +25,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Scored(Record):
-    """A question's best sentences by stage 1, and its gold facts, known or inferred."""
+    """A question's best sentences beside its gold facts: by stage 1, or by shared words where it was not searched for.
+
+    Gold facts are known or inferred.
+    """
 
     qid: str
     found: tuple[Fact, ...]

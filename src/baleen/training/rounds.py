@@ -124,7 +124,7 @@ class Rounds:
         return {**report, "mining_seconds": self.mining_seconds()}
 
     def _final(self, folder: Path) -> Mapping[str, Any]:
-        """One retriever over all hops, measured with a perfect condenser over the whole corpora."""
+        """One retriever over all hops, measured with a perfect condenser over all passages that are searched."""
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
         parts = self._partly_found() if self.plan.partial else []
         report = {**self._train([*records, *parts], self.plan.final_steps, folder), "partial": len(parts)}

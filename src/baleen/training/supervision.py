@@ -224,10 +224,10 @@ def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None 
     """Of a hop with several positives, the queries that know one of them, or all but one, and are to find the others.
 
     A retriever that found them together is never asked to go from one to the other; a search that finds only one has to.
-    The negatives are those of the hop.
+    The negatives are those of the hop.  Positives by the answer alone do not lead to each other.
     """
     hop, example, found = step.supervised, step.state.example, step.supervised.positives
-    if len(found) < 2:
+    if len(found) < 2 or not example.gold:
         return []
     before = State(example, hop.query, found, hop.hop)
     parts = dict.fromkeys(known for pid in found for known in ((pid,), tuple(own for own in found if own != pid)))

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -71,6 +72,9 @@ class CollectionPlan:
             raise ConfigError(f"name = {self.name!r}, which should name a collection, without a '/'")
         if self.sample is not None and self.sample < 1:
             raise ConfigError(f"sample = {self.sample}, which should be at least 1, or left out for the whole corpus")
+        unsearched = next((source.file for source in self.dev if not source.searched), None)
+        if unsearched is not None:
+            raise ConfigError(f"{unsearched} has searched = false, but dev questions are always searched for")
 
 
 @dataclass(frozen=True)
@@ -146,10 +150,10 @@ def _sampled(passages: Mapping[str, Passage], questions: Iterable[Question], pla
     if plan.sample is None or plan.sample >= len(pids):
         return pids
     gold = _gold(questions)
-    others = [row for row, pid in enumerate(pids) if pid not in gold]
-    room = max(0, plan.sample - (len(pids) - len(others)))
-    drawn = set(np.random.default_rng(SEED).choice(others, min(room, len(others)), replace=False).tolist())
-    kept = [pid for row, pid in enumerate(pids) if row in drawn or pid in gold]
+    room = max(0, plan.sample - len(gold))
+    shuffled = np.random.default_rng(SEED).permutation(len(pids)).tolist()  # whatever is gold, others come in one order
+    drawn = set(islice((pids[row] for row in shuffled if pids[row] not in gold), room))
+    kept = [pid for pid in pids if pid in drawn or pid in gold]
     log.info("%s: %s passages are searched, %s of them gold", plan.name, f"{len(kept):,}", f"{len(gold):,}")
     return kept
 
