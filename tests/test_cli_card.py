@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from baleen import cli
 from baleen.errors import CheckpointError, ConfigError, DatasetError, TrainingError
 from card_fakes import digest_of, document, write_document, write_run
+from cli_fakes import Baleen, command_line
 from run_fakes import small_world, write_plan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Baleen = Callable[..., Done]
-
-
 @pytest.fixture
 def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
-    """The command line in this process, with its logs on standard error as `main` sets them up."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr("sys.argv", ["baleen", *map(str, arguments)])
-        root.handlers.clear()
-        capfd.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as exit:
-            code = exit.code if isinstance(exit.code, int) else 1
-        return Done(code, *capfd.readouterr())
-
-    yield run
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    yield from command_line(monkeypatch, capfd)
 
 
 @pytest.fixture

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from baleen import cli
 from baleen.cli.training import agreed, records_of, sentences_agreed, told
 from baleen.errors import ConfigError, TrainingError
+from cli_fakes import Baleen, command_line
 from run_fakes import small_world, without, write_plan
 from toy_world import ToyWorld
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 USAGE = 2
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def said(self) -> str:
-        """Standard error without the frame and the line breaks that usage errors come in."""
-        return " ".join(self.err.replace("│", " ").split())
-
-
-Baleen = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -46,26 +30,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
 
 @pytest.fixture
 def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
-    """The command line in this process, with its logs on standard error as `main` sets them up."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    root.handlers.clear()
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr("sys.argv", ["baleen", "train", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        root.handlers.clear()
-        capfd.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as exit:
-            code = exit.code if isinstance(exit.code, int) else 1
-        return Done(code, *capfd.readouterr())
-
-    yield run
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    yield from command_line(monkeypatch, capfd, "train")
 
 
 @pytest.fixture

@@ -1,0 +1,51 @@
+"""The command line in the process of a test."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from baleen import cli
+
+
+@dataclass
+class Done:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Standard error without the frame and the line breaks that usage errors come in."""
+        return " ".join(self.err.replace("│", " ").split())
+
+
+Baleen = Callable[..., Done]
+
+
+def command_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *command: str) -> Iterator[Baleen]:
+    """`baleen COMMAND ...`, with its logs on standard error as `main` sets them up; for a fixture to yield from."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers.clear()
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr("sys.argv", ["baleen", *command, *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "200")
+        root.handlers.clear()
+        capfd.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as exit:
+            code = exit.code if isinstance(exit.code, int) else 1
+        return Done(code, *capfd.readouterr())
+
+    yield run
+    root.handlers[:] = handlers
+    root.setLevel(level)
