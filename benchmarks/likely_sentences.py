@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from baleen.datasets import Example
+from baleen.errors import BaleenError
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.supervision import SentenceChoice, first_sentences
 from baleen.training.world import CollectionPlan, Question, Source, World, load_world
@@ -24,9 +25,15 @@ def main() -> None:
     parser.add_argument("corpus", nargs="+")
     parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
     arguments = parser.parse_args()
+    if not all(":" in each for each in arguments.questions):
+        parser.error("--questions takes DATASET:FILE, such as hover:hover/train.json")
     sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
     plan = CollectionPlan("corpus", tuple(arguments.corpus), sources, sample=1)
-    print_table(load_world([plan], Path(), "drop"), [source.dataset for source in sources])
+    try:
+        world = load_world([plan], Path(), "drop")
+    except BaleenError as error:
+        parser.exit(error.exit_code, f"{error}\n")
+    print_table(world, [source.dataset for source in sources])
 
 
 def print_table(world: World, datasets: Sequence[str]) -> None:

@@ -6,10 +6,11 @@ facts and others beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from baleen.condenser import best, sentence_fact
 from baleen.datasets import Example
+from baleen.progress import track
 from baleen.training.condenser_examples import gold_sids
 from baleen.training.likely_sentences import likelihood_scorer, shared_words
 from baleen.training.reading_scores import KEPT, Scored
@@ -17,12 +18,13 @@ from baleen.training.supervision import Lookup
 from baleen.types import Fact, Query
 
 
-def unsearched(examples: Iterable[Example], passages: Lookup, infer: bool = True) -> list[Scored]:
+def unsearched(examples: Sequence[Example], passages: Lookup, infer: bool = True) -> list[Scored]:
     """Each with the sentences of its gold passages: the gold ones, and the others by how many words they share with it.
 
     Where no sentence of a passage is known for gold, the likeliest is, if `infer`.
     """
-    return [_scored(example, passages, infer) for example in examples]
+    shown = track(examples, "laying out", len(examples), "questions")
+    return [_scored(example, passages, infer) for example in shown]
 
 
 def _scored(example: Example, passages: Lookup, infer: bool) -> Scored:
