@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,11 @@ def places_of(batch: ReadingBatch) -> list[tuple[list[int], int]]:
     return [found[place] for place in batch.texts.order]
 
 
-def packed_places(texts: Packed) -> list[tuple[list[int], int]]:
-    ids, numbers, found = texts.ids.flatten(), texts.texts.flatten(), []
-    for place in texts.places.tolist():
-        own = (numbers == numbers[place]).nonzero()[:, 0]
-        found.append((ids[own].tolist(), place - int(own[0])))
+def packed_places(packed: Packed) -> list[tuple[list[int], int]]:
+    ids, edges, found = packed.ids.flatten(), packed.texts.edges.tolist(), []
+    for place in packed.places.tolist():
+        start, end = next((start, end) for start, end in pairwise(edges) if start <= place < end)
+        found.append((ids[start:end].tolist(), place - start))
     return found
 
 

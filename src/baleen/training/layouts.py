@@ -1,7 +1,7 @@
 """Two ways to send texts of unequal length through FLIPR, with the same vectors at the end.
 
     Grouped     groups of like length, each padded to its longest: works with every backbone
-    Packed      many texts in one row of tokens, none of which sees another's: one pass, and next to no padding
+    Packed      all texts in one row of tokens, none of which sees another's: one pass, and no padding
 
 A pass costs a GPU's driver a fixed time for every layer, whatever its size, so that few large passes win there.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -21,10 +22,8 @@ from torch.nn.functional import linear, normalize, pad
 from baleen.flipr import FLIPR, EncodedPassages, EncodedQueries
 from baleen.tokenization import PassageBatch, QueryBatch
 from baleen.training.grouping import grouped
+from baleen.training.text_attention import Texts, within
 from baleen.training.token_rows import Row, passage_batch, query_batch
-
-_MULTIPLE = 64  # of which a packed row's width is one
-_NARROWEST = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +86,15 @@ def _joined(parts: Sequence[Tensor], places: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """R rows of T tokens, each text whole within a row.
+    """All queries and then all passages, end to end.
 
-    `ids` and `positions` (R, T) int64 are what the model reads; a token attends to those of its text (the same number
-    in `texts`, 0 is padding) that are `seen` (R, T) bool.  `query` (B, N), `facts` (B, L) and `passages` (P, M) int64
-    say where each vector stands in the rows put end to end, and their masks which of them there are.
+    `ids` and `positions` (1, T) int64 are what the model reads, made of `texts`.  `query` (B, N), `facts` (B, L) and
+    `passages` (P, M) int64 say where each vector stands in the row, and their masks which of them there are.
     """
 
     ids: Tensor
     positions: Tensor
-    texts: Tensor
-    seen: Tensor
+    texts: Texts
     query: Tensor
     query_mask: Tensor
     facts: Tensor
@@ -106,18 +103,21 @@ class Packed:
     passage_mask: Tensor
 
     @classmethod
-    def of(cls, queries: Sequence[Row], passages: Sequence[Row], padding: int) -> Self:
-        rows = [*queries, *passages]
-        width = -(-max(_NARROWEST, *map(len, rows)) // _MULTIPLE) * _MULTIPLE
-        starts = packed([len(row) for row in rows], width)
-        ids, positions, texts, seen = _filled(rows, starts, width, padding)
-        count = len(queries)
-        ends = [start + row.claim for start, row in zip(starts[:count], queries, strict=True)]
+    def of(cls, queries: Sequence[Row], passages: Sequence[Row]) -> Self:
+        rows, count = [*queries, *passages], len(queries)
+        lengths = [len(row) for row in rows]
+        starts = [0, *accumulate(lengths)]
+        ids = np.concatenate([row.ids for row in rows]).astype(np.int64)
+        positions = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        seen = np.concatenate([row.flags if row.claim else np.ones(len(row), bool) for row in rows])
+        ends = [start + row.claim for start, row in zip(starts, queries, strict=False)]
         query, query_mask = _indices(starts[:count], [row.claim for row in queries])
         facts, facts_mask = _indices(ends, [row.facts for row in queries])
-        found, passage_mask = _indices(starts[count:], [len(row) for row in passages])
+        found, passage_mask = _indices(starts[count:-1], lengths[count:])
         passage_mask[passage_mask.clone()] = torch.from_numpy(np.concatenate([row.flags for row in passages]))
-        return cls(ids, positions, texts, seen, query, query_mask, facts, facts_mask, found, passage_mask)
+        texts = Texts.of(lengths, seen)
+        row, counted = (torch.from_numpy(array).unsqueeze(0) for array in (ids, positions))
+        return cls(row, counted, texts, query, query_mask, facts, facts_mask, found, passage_mask)
 
     @property
     def slots(self) -> int:
@@ -127,46 +127,19 @@ class Packed:
         return dataclasses.replace(self, **_moved(self, device))
 
     def encode(self, model: FLIPR) -> tuple[EncodedQueries, EncodedPassages]:
-        vectors = self._vectors(model).flatten(0, 1)  # (R * T, d)
+        vectors = self._vectors(model)  # (T, d)
         query, facts, passages = (_taken(vectors, index) for index in (self.query, self.facts, self.passages))
         return EncodedQueries(query, self.query_mask, facts, self.facts_mask), EncodedPassages(
             passages, self.passage_mask
         )
 
     def _vectors(self, model: FLIPR) -> Tensor:
-        """As FLIPR makes them, with attention only within a text: (R, T, d)."""
-        same = self.texts.unsqueeze(2) == self.texts.unsqueeze(1)  # (R, T, T)
-        attention = (same & self.seen.unsqueeze(1)).unsqueeze(1)  # (R, 1, T, T)
+        """As FLIPR makes them, with attention only within a text: (T, d)."""
         positions = self.positions + first_position(model.backbone)
-        hidden = model.backbone(input_ids=self.ids, attention_mask=attention, position_ids=positions).last_hidden_state
+        with within(model.backbone, self.texts):
+            hidden = model.backbone(input_ids=self.ids, position_ids=positions).last_hidden_state.squeeze(0)
         with torch.autocast(hidden.device.type, enabled=False):
             return normalize(linear(hidden.float(), model.projection.weight.float()), dim=-1)
-
-
-def packed(lengths: Sequence[int], width: int) -> list[int]:
-    """Where each of these lengths starts when they are put into rows of `width`: the first row with room, longest first."""
-    room: list[int] = []
-    starts = [0] * len(lengths)
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        row = next((row for row, left in enumerate(room) if left >= lengths[i]), len(room))
-        if row == len(room):
-            room.append(width)
-        starts[i] = row * width + width - room[row]
-        room[row] -= lengths[i]
-    return starts
-
-
-def _filled(rows: Sequence[Row], starts: Sequence[int], width: int, padding: int) -> tuple[Tensor, ...]:
-    """`ids`, `positions`, `texts` and `seen` of `Packed`."""
-    slots = (max(starts) // width + 1) * width
-    ids, positions = np.full(slots, padding, np.int64), np.zeros(slots, np.int64)
-    texts, seen, count = np.zeros(slots, np.int64), np.ones(slots, bool), np.arange(width)
-    for number, (start, row) in enumerate(zip(starts, rows, strict=True), 1):
-        part = slice(start, start + len(row))
-        ids[part], positions[part], texts[part] = row.ids, count[: len(row)], number
-        if row.claim:
-            seen[part] = row.flags
-    return tuple(torch.from_numpy(array).view(-1, width) for array in (ids, positions, texts, seen))
 
 
 def _indices(starts: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -196,25 +169,31 @@ def can_pack(model: FLIPR, padding: int) -> bool:
     try:
         with torch.no_grad():
             apart = Grouped.of(rows[:2], rows[2:], padding, 0.0).to(device).encode(model)
-            together = Packed.of(rows[:2], rows[2:], padding).to(device).encode(model)
+            packed = Packed.of(rows[:2], rows[2:]).to(device)
+            together = packed.encode(model)
+            with torch.autocast(device.type, torch.bfloat16):
+                rounded = packed.encode(model)  # whose attention may be another kernel's
     except (TypeError, ValueError, RuntimeError, IndexError):  # what backbones say to arguments that they do not know
         return False
     finally:
         model.train(training)
-    pairs = zip(
-        (*_tensors(apart[0]), *_tensors(apart[1])), (*_tensors(together[0]), *_tensors(together[1])), strict=True
+    return _alike(apart, together, 1e-3) and _alike(apart, rounded, 0.05)
+
+
+def _alike(
+    one: tuple[EncodedQueries, EncodedPassages], other: tuple[EncodedQueries, EncodedPassages], most: float
+) -> bool:
+    """Whether the same vectors are there, none with a number that is off by more than `most`."""
+    pairs = zip(_tensors(*one), _tensors(*other), strict=True)
+    return all(
+        torch.equal(mask, own) and torch.allclose(vectors[mask], found[own], atol=most)
+        for (vectors, mask), (found, own) in pairs
     )
-    return all(_same(one, other) for one, other in pairs)
 
 
-def _tensors(encoded: EncodedQueries | EncodedPassages) -> list[tuple[Tensor, Tensor]]:
-    if isinstance(encoded, EncodedPassages):
-        return [(encoded.vectors, encoded.mask)]
-    return [(encoded.query, encoded.query_mask), (encoded.facts, encoded.facts_mask)]
-
-
-def _same(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> bool:
-    return torch.equal(one[1], other[1]) and torch.allclose(one[0][one[1]], other[0][other[1]], atol=1e-3)
+def _tensors(queries: EncodedQueries, passages: EncodedPassages) -> list[tuple[Tensor, Tensor]]:
+    facts, query = (queries.facts, queries.facts_mask), (queries.query, queries.query_mask)
+    return [query, facts, (passages.vectors, passages.mask)]
 
 
 def _moved(layout: Grouped | Packed, device: torch.device) -> dict[str, Any]:
@@ -222,4 +201,6 @@ def _moved(layout: Grouped | Packed, device: torch.device) -> dict[str, Any]:
 
 
 def _on(value: Any, device: torch.device) -> Any:
-    return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device, non_blocking=True)
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)
+    return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device)

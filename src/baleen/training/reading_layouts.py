@@ -1,7 +1,7 @@
 """Two ways to send sequences of unequal length through a cross-encoder, with the same scores at the end.
 
     Grouped     groups of like length, each padded to its longest: works with every backbone
-    Packed      many sequences in one row of tokens, none of which sees another's: one pass, and next to no padding
+    Packed      all sequences in one row of tokens, none of which sees another's: one pass, and no padding
 
 layouts.py has the same for retrievers, and says why.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Self
 
 import numpy as np
@@ -22,12 +22,8 @@ from baleen.crossencoder import CrossModel
 from baleen.crossinputs import CrossBatch, CrossInput, CrossInputs
 from baleen.tokenization import moved
 from baleen.training.grouping import grouped
-from baleen.training.layouts import first_position, packed
-
-_MULTIPLE = 64  # of which a packed row's width is one
-_NARROWEST = 256
-_WIDTHS = 6  # that are tried, up to twice the longest sequence
-_PER_TOKEN = 4608  # a layer's work on a token, counted in tokens attended to, in a backbone 768 wide
+from baleen.training.layouts import first_position
+from baleen.training.text_attention import Texts, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,61 +56,40 @@ class Grouped:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """R rows of T tokens, each sequence whole within a row: `ids`, `types`, `positions` (R, T) int64.
+    """All sequences end to end: `ids`, `types`, `positions` (1, T) int64, and the `texts` that they are.
 
-    A token attends to those of its sequence, which have the same number in `texts` (R, T) int64; 0 is padding.
-    `places` (P,) int64 says where each place that is read stands in the rows put end to end.
+    `places` (P,) int64 says where each place that is read stands in the row.
     """
 
     ids: Tensor
     types: Tensor
     positions: Tensor
-    texts: Tensor
     places: Tensor
+    texts: Texts
 
     @classmethod
-    def of(cls, inputs: CrossInputs, rows: Sequence[CrossInput]) -> Self:
-        width, starts = _cheapest([len(row) for row in rows])
-        padding, count = inputs.tokenizer.token_to_id(inputs.tokens.pad), np.arange(width)
-        assert padding is not None
-        ids, types, positions, texts = np.zeros((4, _slots(starts, width)), np.int64)
-        ids += padding
-        for number, (start, row) in enumerate(zip(starts, rows, strict=True), 1):
-            part = slice(start, start + len(row))
-            ids[part], positions[part], texts[part] = row.ids, count[: len(row)], number
-            types[start + row.right : start + len(row)] = 1
-        arrays = {"ids": ids, "types": types, "positions": positions, "texts": texts}
-        places = [start + place for start, row in zip(starts, rows, strict=True) for place in row.places]
-        laid = {name: torch.from_numpy(array).view(-1, width) for name, array in arrays.items()}
-        return cls(**laid, places=torch.tensor(places))
+    def of(cls, rows: Sequence[CrossInput]) -> Self:
+        lengths = [len(row) for row in rows]
+        texts, starts = Texts.of(lengths), [0, *accumulate(lengths)]
+        ids = np.fromiter(chain.from_iterable(row.ids for row in rows), np.int64, starts[-1])
+        positions = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        types = (positions >= np.repeat([row.right for row in rows], lengths)).astype(np.int64)
+        places = [start + place for start, row in zip(starts, rows, strict=False) for place in row.places]
+        laid = [torch.from_numpy(array).unsqueeze(0) for array in (ids, types, positions)]
+        return cls(laid[0], laid[1], laid[2], torch.tensor(places), texts)
 
     @property
     def slots(self) -> int:
         return self.ids.numel()
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device))
+        return dataclasses.replace(self, **moved(self, device), texts=self.texts.to(device))
 
     def scores(self, model: CrossModel, head: str) -> Tensor:
-        attention = (self.texts.unsqueeze(2) == self.texts.unsqueeze(1)).unsqueeze(1)  # (R, 1, T, T)
         positions = self.positions + first_position(model.backbone)
-        hidden = model.encode(self.ids, self.types, attention_mask=attention, position_ids=positions)
-        return model.read(head, hidden.flatten(0, 1).index_select(0, self.places))
-
-
-def _cheapest(lengths: Sequence[int]) -> tuple[int, list[int]]:
-    """The width of rows into which these lengths go with the least work, and where each of them starts.
-
-    Wide rows have less padding, and more to attend to.
-    """
-    least = max(_NARROWEST, *lengths)
-    tried = {-(-round(least * (1 + n / (_WIDTHS - 1))) // _MULTIPLE) * _MULTIPLE for n in range(_WIDTHS)}
-    found = [(width, packed(lengths, width)) for width in sorted(tried)]
-    return min(found, key=lambda each: _slots(each[1], each[0]) * (_PER_TOKEN + each[0]))
-
-
-def _slots(starts: Sequence[int], width: int) -> int:
-    return (max(starts) // width + 1) * width
+        with within(model.backbone, self.texts):
+            hidden = model.encode(self.ids, self.types, position_ids=positions)
+        return model.read(head, hidden.squeeze(0).index_select(0, self.places))
 
 
 def can_pack(model: CrossModel, inputs: CrossInputs) -> bool:
@@ -125,9 +100,12 @@ def can_pack(model: CrossModel, inputs: CrossInputs) -> bool:
     try:
         with torch.no_grad():
             apart = Grouped.of(inputs, rows, 0.0).to(device).scores(model, head)
-            together = Packed.of(inputs, rows).to(device).scores(model, head)
+            packed = Packed.of(rows).to(device)
+            together = packed.scores(model, head)
+            with torch.autocast(device.type, torch.bfloat16):
+                rounded = packed.scores(model, head)  # whose attention may be another kernel's
     except (TypeError, ValueError, RuntimeError, IndexError):  # what backbones say to arguments that they do not know
         return False
     finally:
         model.train(training)
-    return torch.allclose(apart, together, atol=1e-3)
+    return torch.allclose(apart, together, atol=1e-3) and torch.allclose(apart, rounded, atol=0.1)

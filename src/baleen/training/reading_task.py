@@ -106,7 +106,7 @@ class ReadingTask(ABC, Generic[Sample, Wanted]):
     def lay_out(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
         """Sequences as they go through the model."""
         if self._packing:
-            return Packed.of(self.inputs, rows)
+            return Packed.of(rows)
         return Grouped.of(self.inputs, rows, self.config.most_padding)
 
     @property

@@ -151,7 +151,7 @@ class RetrieverBatches:
 
     def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> Grouped | Packed:
         if self._packing:
-            return Packed.of(queries, passages, self._pad)
+            return Packed.of(queries, passages)
         return Grouped.of(queries, passages, self._pad, self._config.most_padding)
 
     def _draw(self, record: Labelled, place: int) -> list[str]:
