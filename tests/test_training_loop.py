@@ -28,7 +28,7 @@ from baleen.training.grouping import grouped
 from baleen.training.logs import CURVES, LEAST_DRAWN, LOG, draw_curves, read_log
 from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.optimizer import adamw, learning_rate
-from baleen.training.sampling import Order, Part, prefetch
+from baleen.training.sampling import Order, Part
 from baleen.training.saves import Saves, write_tensors
 from baleen.training.throughput import Cost, Load, Speed, Work, peak_of
 from training_fakes import EXAMPLES, Toy, settings, train
@@ -115,24 +115,6 @@ def test_parts_make_up_the_whole() -> None:
     order = Order(EXAMPLES, 12, seed=0)
     parts = [place for index in range(3) for place in order.places(7, Part(index, 3))]
     assert parts == list(order.places(7))
-
-
-def test_prefetching_keeps_the_order_and_passes_errors_on() -> None:
-    assert list(prefetch(lambda key: key * 10, range(20))) == [key * 10 for key in range(20)]
-    found = prefetch(lambda key: 1 // (3 - key), range(20))
-    assert [next(found) for _ in range(3)] == [0, 0, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(found)
-
-
-def test_prefetching_stays_a_few_ahead() -> None:
-    made: list[int] = []
-    found = prefetch(made.append, range(100), depth=2)
-    next(found)
-    time.sleep(0.01)
-    assert len(made) <= 3
-    found.close()
-    assert len(made) <= 4
 
 
 @pytest.mark.parametrize("most", [0.3, 0.125, 0.0])

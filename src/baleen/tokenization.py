@@ -124,7 +124,13 @@ class PassageBatch:
 def moved(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
     """Those fields of a batch that are tensors, on `device`."""
     values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
-    return {name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)}
+    return {name: onto(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def onto(tensor: Tensor, device: torch.device) -> Tensor:
+    """The same tensor on `device`, without waiting there for what a GPU is busy with."""
+    pageable = device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned()
+    return (tensor.pin_memory() if pageable else tensor).to(device, non_blocking=True)
 
 
 class InputMaker:

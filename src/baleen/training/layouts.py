@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize, pad
 
 from baleen.flipr import FLIPR, EncodedPassages, EncodedQueries
-from baleen.tokenization import PassageBatch, QueryBatch
+from baleen.tokenization import PassageBatch, QueryBatch, onto
 from baleen.training.grouping import grouped
 from baleen.training.text_attention import Texts, within
 from baleen.training.token_rows import Row, passage_batch, query_batch
@@ -202,5 +202,5 @@ def _moved(layout: Grouped | Packed, device: torch.device) -> dict[str, Any]:
 
 def _on(value: Any, device: torch.device) -> Any:
     if isinstance(value, Tensor):
-        return value.to(device, non_blocking=True)
+        return onto(value, device)
     return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device)

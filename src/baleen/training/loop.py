@@ -37,7 +37,8 @@ from baleen.training.distributed import average_gradients, local_device, world
 from baleen.training.logs import TrainLog
 from baleen.training.meters import Meter, StepReport, means
 from baleen.training.optimizer import adamw, clip, moments, restore
-from baleen.training.sampling import Part, prefetch
+from baleen.training.prefetching import helpers, prefetch
+from baleen.training.sampling import Part
 from baleen.training.saves import Save, Saves, copy_weights, tensors_of
 from baleen.training.settings import TrainConfig
 from baleen.training.throughput import Cost, Load, Speed, Work, peak
@@ -102,8 +103,8 @@ class Counters:
 class Trainer(Generic[AnyBatch]):
     """Trains `module` on `batch(step, part)` by `loss(batch)`, writing into `folder`.
 
-    `batch` is called ahead of time, in a thread, with steps counted from 0; it must depend on its arguments alone and
-    leave the global random generators be.  `loss` returns a mean over the batch's examples, or several named tensors
+    `batch` is called ahead of time, in a thread or in forked processes, with steps counted from 0; it must depend on its
+    arguments alone and leave the global random generators be.  `loss` returns a mean over the batch's examples, or several named tensors
     of which `loss` is minimised and all are logged.  `evaluate` returns what is to be maximised, or several numbers of
     which that is `metric`; every process calls it, and the first one's number counts.  `about` is whatever else a
     resumed run must have in common with the one it takes up: settings, hashes of data.
@@ -189,24 +190,24 @@ class Trainer(Generic[AnyBatch]):
         first, steps = self._counters.step, range(self._counters.step, self._config.steps)
         if not steps or self._exhausted():
             return
-        batches = prefetch(self._parts, steps)
+        batches = prefetch(self._parts, steps, helpers(self._device))
         self._started = time.monotonic() - self._counters.seconds
         visible = None if self._world.first else False
         with closing(batches), progress("training", len(steps), "steps", visible=visible) as bar:
             if first:
                 bar.note(f"from step {first}")
             for parts in batches:
-                self._step(parts)
+                self._step([part.to(self._device) for part in parts])
                 bar.advance()
                 self._follow(bar)
                 if self._exhausted():
                     return
 
     def _parts(self, step: int) -> list[AnyBatch]:
-        """This process's share of a step, on the device: one batch for each pass."""
+        """This process's share of a step: one batch for each pass."""
         passes, processes = self._config.accumulate, self._world.size
         parts = (Part(turn * processes + self._world.rank, passes * processes) for turn in range(passes))
-        return [self._batch(step, part).to(self._device) for part in parts]
+        return [self._batch(step, part) for part in parts]
 
     def _step(self, parts: list[AnyBatch]) -> None:
         step = self._counters.step

@@ -18,6 +18,7 @@ from torch import Tensor
 from baleen.crossencoder import CrossModel
 from baleen.crossinputs import CrossInput
 from baleen.errors import ConfigError
+from baleen.tokenization import onto
 from baleen.training.reading_layouts import Grouped, Packed
 from baleen.training.throughput import Load
 
@@ -61,7 +62,7 @@ class ReadingBatch:
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        targets = {name: target.to(device, non_blocking=True) for name, target in self.targets.items()}
+        targets = {name: onto(target, device) for name, target in self.targets.items()}
         return dataclasses.replace(self, texts=self.texts.to(device), targets=targets)
 
     def scores(self, model: CrossModel) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from baleen.crossencoder import CrossModel
 from baleen.crossinputs import CrossBatch, CrossInput, CrossInputs
-from baleen.tokenization import moved
+from baleen.tokenization import moved, onto
 from baleen.training.grouping import grouped
 from baleen.training.layouts import first_position
 from baleen.training.text_attention import Texts, within
@@ -48,7 +48,7 @@ class Grouped:
 
     def to(self, device: torch.device) -> Self:
         groups = tuple(group.to(device) for group in self.groups)
-        return dataclasses.replace(self, groups=groups, order=self.order.to(device, non_blocking=True))
+        return dataclasses.replace(self, groups=groups, order=onto(self.order, device))
 
     def scores(self, model: CrossModel, head: str) -> Tensor:
         return torch.cat([model(head, group) for group in self.groups]).index_select(0, self.order)

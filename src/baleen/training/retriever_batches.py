@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from baleen.errors import ConfigError, TrainingError
-from baleen.tokenization import InputMaker
+from baleen.tokenization import InputMaker, moved
 from baleen.training.layouts import Grouped, Packed
 from baleen.training.rounding import BITS
 from baleen.training.sampling import WHOLE, Order, Part, Weights, weights_of
@@ -91,13 +91,7 @@ class RetrieverBatch:
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(
-            self,
-            texts=self.texts.to(device),
-            columns=self.columns.to(device),
-            forbidden=self.forbidden.to(device),
-            teacher=self.teacher.to(device),
-        )
+        return dataclasses.replace(self, **moved(self, device), texts=self.texts.to(device))
 
 
 class RetrieverBatches:

@@ -10,19 +10,14 @@ each has been taken is never off by more than one, and in which of them is up to
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from baleen.errors import TrainingError
-
-Key = TypeVar("Key")
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -99,18 +94,3 @@ def weights_of(records: Sequence[Asked], weights: Weights | None) -> list[float]
     if not weights:
         return None
     return [weights.get(record.qid, 1.0) for record in records]
-
-
-def prefetch(make: Callable[[Key], Item], keys: Iterable[Key], depth: int = 3) -> Generator[Item]:
-    """`make(key)` for each key in order, made by a thread up to `depth` ahead of what is taken."""
-    source, waiting = iter(keys), deque[Future[Item]]()
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
-    try:
-        for key in source:
-            waiting.append(pool.submit(make, key))
-            if len(waiting) > depth:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

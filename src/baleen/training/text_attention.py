@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from baleen.tokenization import moved
+
 _NAME = "baleen_within_texts"
 _HALF = (torch.bfloat16, torch.float16)
 _ALIGNED = 8  # numbers of which a head's width must be a multiple for the kernels
@@ -57,9 +59,7 @@ class Texts:
         )
 
     def to(self, device: torch.device) -> Self:
-        tensors = {name: getattr(self, name) for name in ("edges", "seen", "seen_edges")}
-        there = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items() if tensor is not None}
-        return dataclasses.replace(self, **there)
+        return dataclasses.replace(self, **moved(self, device))
 
 
 _current: ContextVar[Texts] = ContextVar("texts of the row that is being read")

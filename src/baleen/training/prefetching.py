@@ -1,0 +1,102 @@
+"""Batches made ahead of the steps that take them: by a thread, or beside a GPU by processes.
+
+A thread of Python that lays texts out holds up the one that feeds a GPU; processes do not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from baleen.cores import cores
+
+Item = TypeVar("Item")
+
+MOST_PROCESSES = 4
+_AHEAD = 3
+_TOKENIZERS = "TOKENIZERS_PARALLELISM"
+
+
+def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 0) -> Generator[Item]:
+    """`make(key)` for each key in order, a few ahead of what is taken: by so many processes, or if 0 by a thread.
+
+    Processes are forks, with all that `make` knows as of now; what they learn stays with them.
+    """
+    return _by_processes(make, keys, processes) if processes and keys else _by_thread(make, keys, _AHEAD)
+
+
+def helpers(device: torch.device) -> int:
+    """How many processes should make batches for a device: none where its own work is what takes the processors."""
+    if device.type != "cuda" or not hasattr(os, "fork"):
+        return 0
+    return min(MOST_PROCESSES, cores() - 1)
+
+
+def _by_thread(make: Callable[[int], Item], keys: Iterable[int], ahead: int) -> Generator[Item]:
+    waiting = deque[Future[Item]]()
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
+    try:
+        for key in keys:
+            waiting.append(pool.submit(make, key))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Made(Dataset[Any]):
+    """What is made of a key, or the error that came of it: so that it is raised as it is, not as a loader's."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self._make = make
+
+    def __getitem__(self, key: int) -> Any:
+        try:
+            return self._make(key)
+        except Exception as error:
+            return error
+
+
+def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: int) -> Generator[Item]:
+    loader = DataLoader(
+        _Made(make),
+        batch_size=None,
+        sampler=keys,
+        num_workers=processes,
+        collate_fn=_as_it_is,
+        multiprocessing_context="fork",
+        prefetch_factor=2,
+    )
+    with _quiet_tokenizers():
+        made: Iterator[Any] = iter(loader)
+    for item in made:
+        if isinstance(item, Exception):
+            raise item
+        yield item
+
+
+def _as_it_is(item: Item) -> Item:
+    return item
+
+
+@contextmanager
+def _quiet_tokenizers() -> Iterator[None]:
+    """Tokenizers that are forked here use one thread each: those of the parent do not come along."""
+    before = os.environ.get(_TOKENIZERS)
+    os.environ[_TOKENIZERS] = "false"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_TOKENIZERS]
+        else:
+            os.environ[_TOKENIZERS] = before
