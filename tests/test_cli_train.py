@@ -177,6 +177,10 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
         ({"queries": {"train": 1200, "dev": 30}}, ["queries 1,200 of train and 30 of dev"]),
         ({"components": {"retriever": "retriever", "facts": "reading"}}, ["retriever, facts"]),
         (
+            {"ready": "small/model", "dev own": [{"all_found": 0.5}, {"all_found": 0.75}]},
+            ["small/model, as it is", "dev own: all gold passages found of 50.0 75.0 % after each hop"],
+        ),
+        (
             {
                 "steps": 3000,
                 "records": {"facts": 1200, "verifier": 34},
@@ -229,6 +233,7 @@ def test_speeds_are_told_where_they_are_known() -> None:
     ("report", "count"),
     [
         ({"backbone": "any"}, None),
+        ({"ready": "any"}, None),
         ({"records": 7}, 7),
         ({"records": {"facts": 3, "verifier": 4}, "queries": 1}, 7),
         ({"queries": {"train": 5, "dev": 1}}, 6),

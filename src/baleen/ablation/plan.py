@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from baleen.ablation.rows import ROWS, Row, rows_of
+from baleen.ablation.rows import ROWS, WHOLE, Row, rows_of
 from baleen.config import from_mapping, read_toml
 from baleen.errors import ConfigError
 from baleen.evaluation.judging import CUTOFFS
@@ -85,6 +85,11 @@ class AblationPlan:
         if self.train.reading is None:
             raise ConfigError(
                 "an ablation compares condensers and rerankers, and the plan has no [reading] to make them"
+            )
+        if self.train.retriever.ready is not None and any(row.variant != WHOLE for row in self.rows):
+            ours = ", ".join(letter for letter, row in ROWS.items() if row.variant == WHOLE)
+            raise ConfigError(
+                f"the plan's retriever is ready, and rows other than {ours} train one in another way: name these alone"
             )
         if encoder.query_focus is None and encoder.facts_focus is None and {"D", "F"} & set(self.settings.rows):
             raise ConfigError(

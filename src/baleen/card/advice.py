@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from baleen.card.provenance import BY_SA, DATASETS
+from baleen.card.provenance import BY_SA, DATASETS, short_path
 from baleen.card.subject import Subject
 
 SMALL = 100_000_000  # parameters; below, a model is called small
@@ -139,10 +139,17 @@ def licences(subject: Subject, weights: str) -> str:
 
 def _backbones(subject: Subject) -> str:
     told = [
-        f"`{found.hub}` ({found.licence})" if found else f"`{Path(name).name}` (its licence is not known to this card)"
+        f"`{found.hub}` ({found.licence})"
+        if found
+        else f"`{_called(subject, name)}` (its licence is not known to this card)"
         for name, found in subject.backbones.items()
     ]
     return " and ".join(told)
+
+
+def _called(subject: Subject, name: str) -> str:
+    """A backbone by the name of its folder; a retriever that was ready with the folder that this lies in, such as a run's."""
+    return short_path(name) if name == subject.run.ready else Path(name).name
 
 
 def _bullets(lines: Iterable[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from baleen.card.provenance import short_path
 from baleen.card.subject import Subject
 from baleen.card.weights import Weights
 from baleen.evaluation.tables import table
@@ -30,11 +32,19 @@ _CLAIM, _QUESTION = "A claim whose evidence is spread over several passages.", "
 def introduction(subject: Subject) -> str:
     """What it is, in a paragraph."""
     can = [COMPONENTS[name].partition(" (")[0] for name in subject.run.components]
-    hops, starts = subject.run.plan.get("hops"), [f"`{Path(name).name}`" for name in subject.run.backbones]
     return (
         f"A model of [Baleen](https://arxiv.org/abs/2101.00436) for multi-hop retrieval: it {_listed(can)}. "
-        f"It was trained by `baleen train` for up to {hops} hops, starting from {_listed(starts)}."
+        + " ".join(_origins(subject))
     )
+
+
+def _origins(subject: Subject) -> Iterator[str]:
+    """A sentence for what was trained, and one for what was not."""
+    run, starts = subject.run, [f"`{Path(name).name}`" for name in subject.run.backbones]
+    if starts:
+        yield f"It was trained by `baleen train` for up to {run.plan.get('hops')} hops, starting from {_listed(starts)}."
+    if run.ready is not None:
+        yield f"Its retriever is that of `{short_path(run.ready)}`, taken as it is: this card is not about its training."
 
 
 def use(subject: Subject) -> str:

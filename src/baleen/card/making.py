@@ -40,8 +40,7 @@ def data(subject: Subject) -> str:
         table(["collection", "corpus", "passages searched"], _corpus_rows(subject)),
         table(["questions", "file", "for", "usable", "weight", "limit", "order"], map(_file_row, subject.files)),
         "Weight: how often a question is taken in training, beside those of weight 1. Limit: at most so many questions "
-        "of the file, drawn at random. Order: `given` questions come with the order of their hops; the others' is "
-        f"{_ORDERS.get(subject.run.plan['retriever'].get('order'), 'as the plan says')}.",
+        f"of the file, drawn at random. {_order(subject)}",
     ]
     made = [each for each in subject.files if each.synthetic]
     if made:
@@ -50,6 +49,13 @@ def data(subject: Subject) -> str:
             f"**Synthetic**: {names}. No person wrote these questions: they were made out of a corpus by a program."
         )
     return "\n\n".join(parts)
+
+
+def _order(subject: Subject) -> str:
+    if subject.run.ready is not None:
+        return "Order: of no account here, as it is for training a retriever, and this one's was taken as it is."
+    way = _ORDERS.get(subject.run.plan["retriever"].get("order"), "as the plan says")
+    return f"Order: `given` questions come with the order of their hops; the others' is {way}."
 
 
 def _corpus_rows(subject: Subject) -> list[list[str]]:

@@ -67,7 +67,13 @@ class RunRecord:
     def backbones(self) -> list[str]:
         """What training started from, each once."""
         parts = (self.plan["retriever"], self.plan.get("reading") or {})
-        return list(dict.fromkeys(part["backbone"] for part in parts if "backbone" in part))
+        return list(dict.fromkeys(part["backbone"] for part in parts if part.get("backbone") is not None))
+
+    @property
+    def ready(self) -> str | None:
+        """The retriever that was taken as it is; None where one was trained."""
+        found: str | None = self.plan["retriever"].get("ready")
+        return found
 
     @property
     def labels(self) -> int | None:
@@ -108,7 +114,7 @@ class RunRecord:
         """How a stage was trained, as the plan has it, but for its steps; nothing for one that trains nothing."""
         reading = self.plan.get("reading") or {}
         if stage.startswith("retriever"):
-            return dict(self.plan["retriever"].get("training", {}))
+            return {} if self.ready is not None else dict(self.plan["retriever"].get("training", {}))
         own = {"sentences": "first", "reading": "training", **{head: head for head in _APART}}.get(stage)
         return {} if own is None else dict(reading.get(own) or reading.get("training", {}))
 
@@ -130,7 +136,7 @@ def read_run(root: Path) -> RunRecord:
         )
     plan, summary = _read(root / PLAN), _read(root / SUMMARY)
     _check(root / PLAN, {"collections": list, "retriever": dict}, plan)
-    _check(root / PLAN, {"backbone": str}, plan["retriever"])
+    _check(root / PLAN, {"ready" if "ready" in plan["retriever"] else "backbone": str}, plan["retriever"])
     for collection in plan["collections"]:
         _check(root / PLAN, {"name": str, "corpus": list}, collection)
         for source in (each for part in PARTS for each in collection.get(part, [])):

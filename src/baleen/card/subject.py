@@ -46,8 +46,12 @@ class Subject:
 
     @property
     def backbones(self) -> dict[str, Backbone | None]:
-        """By the name that the plan has; None of one that is not known."""
-        return {name: known_backbone(name) for name in self.run.backbones}
+        """All that the model is made from, by the name that the plan has; None of one that is not known.
+
+        A retriever that was ready is one of these, and nothing is known of what it was made from in its turn.
+        """
+        taken = {} if self.run.ready is None else {self.run.ready: None}
+        return {**taken, **{name: known_backbone(name) for name in self.run.backbones}}
 
     @property
     def languages(self) -> list[str]:

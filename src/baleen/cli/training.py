@@ -118,7 +118,7 @@ def _came_to(report: dict[str, Any]) -> list[str]:
         return [report["backbone"]]
     if report.get("trained") == [] or report.get("records") == 0:
         return ["nothing to train on"]
-    lines = _trained(report) if "steps" in report else []
+    lines = _trained(report) if "steps" in report else [f"{report['ready']}, as it is"] if "ready" in report else []
     for dataset, reached in _reached(report).items():
         shares = " ".join(f"{100 * each['all_found']:.1f}" for each in reached)
         lines.append(f"dev {dataset}: all gold passages found of {shares} % after each hop")

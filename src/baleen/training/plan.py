@@ -13,7 +13,8 @@
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
     [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
 
-Paths are relative to the file.  A `backbone` is a folder beside it, or whatever `checkpoint.resolve` makes of the name.
+Paths are relative to the file.  A `backbone`, or a retriever that is `ready`, is a folder beside it, or whatever
+`checkpoint.resolve` makes of the name.
 An [ablation] beside them is for `baleen ablate`, and left alone here.
 Every key that is not known is refused with the nearest that is.
 """
@@ -55,9 +56,19 @@ class RunPlan:
         """A backbone as it is found from anywhere: the folder of that name beside the plan, else the name itself."""
         return str(self.root / name) if (self.root / name).is_dir() else name
 
+    @property
+    def placed_retriever(self) -> RetrieverPlan:
+        """The retriever's plan, with what it starts from or takes as it is found from anywhere."""
+        plan = self.retriever
+        if plan.ready is not None:
+            return replace(plan, ready=self.backbone(plan.ready))
+        assert plan.backbone is not None
+        return replace(plan, backbone=self.backbone(plan.backbone))
+
     def check_processes(self, count: int) -> None:
         """A ConfigError where a batch does not divide between so many processes."""
-        trainings = {"retriever.training": self.retriever.training, **(self.reading.trainings if self.reading else {})}
+        own = {} if self.retriever.ready is not None else {"retriever.training": self.retriever.training}
+        trainings = {**own, **(self.reading.trainings if self.reading else {})}
         for name, training in trainings.items():
             if training.batch_size % (count * training.accumulate):
                 raise ConfigError(
@@ -66,8 +77,15 @@ class RunPlan:
                 )
 
     def told(self) -> dict[str, Any]:
-        """As JSON holds it, without the place of the file."""
-        return {key: value for key, value in asdict(self).items() if key != "root"}
+        """As JSON holds it, without the place of the file.
+
+        Only a retriever that is `ready` is told as such, so that runs from before there was such a thing can go on.
+        """
+        told = {key: value for key, value in asdict(self).items() if key != "root"}
+        told["retriever"] = {
+            key: value for key, value in told["retriever"].items() if key != "ready" or value is not None
+        }
+        return told
 
 
 def data_of(told: Mapping[str, Any]) -> Any:

@@ -1,9 +1,9 @@
-"""How the retrievers of a run are trained: the [retriever] of a plan."""
+"""How the retrievers of a run are trained, or which one is taken as it is: the [retriever] of a plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal
 
 from baleen.encoder import EncoderConfig
 from baleen.errors import ConfigError
@@ -13,13 +13,19 @@ from baleen.training.settings import TrainConfig
 Order = Literal["latent", "heuristic", "oracle"]
 Positives = Literal["gold", "answer"]
 
+_NOT_OF_TRAINING = ("ready", "depths")
+
 
 @dataclass(frozen=True)
 class RetrieverPlan:
-    """How retrievers are trained.
+    """How retrievers are trained, or which one is `ready`.
 
-    `backbone` is an encoder of Hugging Face, or a retriever of ours.  `steps` are those of R_1, R_2, ..., the last of
-    which goes on where there are more hops; `final_steps` those of the final retriever.
+    `backbone` is an encoder of Hugging Face, or a retriever of ours to go on from.  `ready` is a retriever of ours, or a
+    model that has one, which is taken as it is: nothing is trained then but what reads what it finds, and of the settings
+    below only `depths` may be set.
+
+    `steps` are those of R_1, R_2, ..., the last of which goes on where there are more hops; `final_steps` those of the
+    final retriever.
 
     With `positives` "answer", questions without gold passages are trained on too, if they have an answer that a passage
     can hold: those of the first hop's ranking that hold it are its positives.  "gold" leaves such questions out.
@@ -34,7 +40,8 @@ class RetrieverPlan:
     final retriever is measured.
     """
 
-    backbone: str
+    backbone: str | None = None
+    ready: str | None = None
     order: Order = "latent"
     positives: Positives = "gold"
     steps: tuple[int, ...] = (10_000, 5_000)
@@ -51,6 +58,7 @@ class RetrieverPlan:
     learning: RetrieverTraining = field(default_factory=RetrieverTraining)
 
     def __post_init__(self) -> None:
+        self._check_origin()
         for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")
@@ -58,6 +66,23 @@ class RetrieverPlan:
             if min(getattr(self, name), default=0) < 1:
                 raise ConfigError(f"{name} = {list(getattr(self, name))}, which should be numbers of at least 1")
 
+    def _check_origin(self) -> None:
+        if self.ready is None and self.backbone is None:
+            raise ConfigError(
+                "neither backbone nor ready is given: name an encoder to train from, or a retriever that is trained already"
+            )
+        given = [each.name for each in fields(self) if getattr(self, each.name) != _default(each)]
+        beside = [name for name in given if name not in _NOT_OF_TRAINING]
+        if self.ready is not None and beside:
+            raise ConfigError(
+                f"ready = {self.ready!r} is a retriever to be taken as it is, and {', '.join(beside)} would train one: "
+                "leave out the one or the other"
+            )
+
     def trains(self, turn: int) -> bool:
         """Whether there is a retriever of this hop's own."""
         return self.order == "latent" and (self.per_hop or turn == 1)
+
+
+def _default(setting: Field[Any]) -> Any:
+    return setting.default if setting.default_factory is MISSING else setting.default_factory()

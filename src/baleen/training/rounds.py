@@ -8,6 +8,8 @@
 With `order` "heuristic" or "oracle" the hops are settled beforehand, and the start's own ranking gives the negatives.
 Questions whose file says `order` "given" keep their order under any plan.
 Stages whose hop no question gets to are done at once, and leave no model.
+
+Of a plan whose retriever is `ready`, the stage `retriever` alone is done: it takes that one and measures it.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 1000  # passages that a starting projection is fitted on
 RANKED_AT_ONCE = 16384  # queries whose whole rankings are held
+FINAL = "retriever"  # the stage whose retriever the model gets
 _DTYPES = {"auto": None, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
@@ -77,22 +80,28 @@ class Rounds:
     @staticmethod
     def stages(plan: RetrieverPlan, hops: int) -> list[str]:
         """In the order in which they are done."""
+        if plan.ready is not None:
+            return [FINAL]
         turns = range(1, hops + 1)
         pairs = [[f"retriever-{turn}"] * plan.trains(turn) + [f"hop-{turn}"] for turn in turns]
-        return ["start", *(stage for pair in pairs for stage in pair), "retriever"]
+        return ["start", *(stage for pair in pairs for stage in pair), FINAL]
 
     def train(self) -> None:
         """Every stage that is not done yet."""
+        if self.plan.ready is not None:
+            self.run.do(FINAL, self._take, self.plan.ready)
+            return
         self.run.do("start", self._start, alone=True)
         for turn in range(1, self.hops + 1):
             if self.plan.trains(turn):
                 self.run.do(f"retriever-{turn}", self._train_for, turn)
             self.run.do(f"hop-{turn}", self._hop, turn)
-        self.run.do("retriever", self._final)
+        self.run.do(FINAL, self._final)
 
     # Stages
 
     def _start(self, folder: Path) -> Mapping[str, Any]:
+        assert self.plan.backbone is not None
         source, device, dtype = resolve(self.plan.backbone), self.device, self._dtype
         if read_json(source / "config.json").get("format") in OURS:
             encoder = Encoder.load(source, device, dtype, trainable=True)
@@ -128,7 +137,17 @@ class Rounds:
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
         parts = self._partly_found() if self.plan.partial else []
         report = {**self._train([*records, *parts], self.plan.final_steps, folder), "partial": len(parts)}
-        haystacks = self.haystacks("retriever")
+        return {**report, **self._measured()}
+
+    def _take(self, folder: Path, ready: str) -> Mapping[str, Any]:
+        """A retriever that was trained before, with its own settings and in the type of its weights."""
+        encoder = Encoder.load(ready, "cpu", trainable=True)
+        self.run.save(encoder, folder)
+        return {"ready": ready, "fingerprint": encoder.fingerprint, **self._measured()}
+
+    def _measured(self) -> dict[str, Any]:
+        """How far the final retriever gets on dev, and what it took to tell."""
+        haystacks, report = self.haystacks(FINAL), {}
         for dataset, questions in self._dev().items():
             report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
         return {**report, "mining_seconds": self.mining_seconds()}
@@ -264,7 +283,7 @@ class Rounds:
 
     @cached_property
     def _corpora(self) -> Corpora:
-        inputs = self._load("start").inputs
+        inputs = self._load(self.run.stages[0]).inputs  # which all retrievers of a run have in common
         with self._clock("tokenise"):
             return Corpora.of(inputs, self.world)
 

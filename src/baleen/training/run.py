@@ -35,7 +35,7 @@ from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
 from baleen.training.plan import RunPlan, data_of
 from baleen.training.reading_run import ReadingRun
-from baleen.training.rounds import Rounds
+from baleen.training.rounds import FINAL, Rounds
 from baleen.training.run_folder import CHECKPOINT, PLAN, RunFolder, read_records, write_json
 from baleen.training.world import World, load_world
 
@@ -75,8 +75,7 @@ def _do(plan: RunPlan, run: RunFolder, device: str) -> None:
         file.unlink(missing_ok=True)
         note_environment(run.root, environment(torch.device(device), run.processes.size))
     data = load_world(plan.collections, plan.root, plan.missing)
-    retriever = replace(plan.retriever, backbone=plan.backbone(plan.retriever.backbone))
-    rounds = Rounds(retriever, plan.hops, data, run, device)
+    rounds = Rounds(plan.placed_retriever, plan.hops, data, run, device)
     rounds.train()
     if plan.reading is not None:
         reading = replace(plan.reading, backbone=plan.backbone(plan.reading.backbone))
@@ -94,13 +93,16 @@ def _stage_of(plan: RunPlan, name: str | None) -> str | None:
 
 
 def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
-    """The trained components as one model, in float16."""
-    components = {"retriever": "retriever", **_readers(plan, run)}
+    """The trained components as one model, in float16; a retriever that was ready stays as it is, for its indexes."""
+    components = {"retriever": FINAL, **_readers(plan, run)}
     with replacing(folder) as aside:
         for name in dict.fromkeys(components.values()):
             source = run.folder(name) / CHECKPOINT
-            kind = Encoder if name == "retriever" else CrossEncoder
-            kind.load(source, device="cpu", trainable=True).save(aside / name, torch.float16)
+            if name == FINAL:
+                dtype = torch.float16 if plan.retriever.ready is None else None
+                Encoder.load(source, device="cpu", trainable=True).save(aside / name, dtype)
+            else:
+                CrossEncoder.load(source, device="cpu", trainable=True).save(aside / name, torch.float16)
         write_model(aside, components, {"run": {"hops": plan.hops, "k": list(plan.retriever.depths)}})
     return {"components": components}
 
@@ -115,11 +117,12 @@ def _readers(plan: RunPlan, run: RunFolder) -> dict[str, str]:
 
 def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
     reports = {name: run.report(name) for name in run.stages}
+    order = None if plan.retriever.ready is not None else plan.retriever.order
     found = orders(line for file in _inspected(run.root) for line in read_records(file, Inspected))
-    compared = {} if plan.retriever.order != "latent" else _compared(found, world)
+    compared = {} if order != "latent" else _compared(found, world)
     inferred = (reports.get("scores") or {}).get("agreement", {})
     return {
-        "order": plan.retriever.order,
+        "order": order,
         "data": _counted(world),
         "agreement": compared,
         "sentence_agreement": inferred,
@@ -154,6 +157,8 @@ def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
 def explain(folder: Path, qid: str) -> list[Inspected]:
     """What a run inferred of one question, hop by hop; of its id the last part will do, if no other ends so."""
     files = _inspected(folder)
+    if not files and _is_ready(folder):
+        raise TrainingError(f"{folder}: the run took a retriever that was ready, and inferred no order of hops for it")
     if not files:
         raise TrainingError(f"{folder}: no hop of this run is done yet, or it is not the folder of a run")
     found = [line for file in files for line in _lines(file, qid)]
@@ -172,6 +177,13 @@ def _lines(file: Path, qid: str) -> Iterator[Inspected]:
 
 def _inspected(folder: Path) -> list[Path]:
     """Of the hops that the run's plan has, and none that it had before."""
-    hops = read_json(folder / PLAN).get("hops", 0) if (folder / PLAN).exists() else 0
+    known = (folder / PLAN).exists() and not _is_ready(folder)
+    hops = read_json(folder / PLAN).get("hops", 0) if known else 0
     files = (folder / f"hop-{turn}" / "inspected.jsonl" for turn in range(1, hops + 1))
     return [file for file in files if file.exists()]
+
+
+def _is_ready(folder: Path) -> bool:
+    """Whether the run's plan has a retriever that is taken as it is."""
+    file = folder / PLAN
+    return file.exists() and read_json(file).get("retriever", {}).get("ready") is not None
