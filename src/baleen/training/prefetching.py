@@ -6,6 +6,7 @@ A thread of Python that lays texts out holds up the one that feeds a GPU; proces
 from __future__ import annotations
 
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -53,17 +54,20 @@ def _by_thread(make: Callable[[int], Item], keys: Iterable[int], ahead: int) -> 
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _Made(Dataset[Any]):
-    """What is made of a key, or the error that came of it: so that it is raised as it is, not as a loader's."""
+class _Made(Dataset[bytes]):
+    """What is made of a key, or the error that came of it: so that it is raised as it is, not as a loader's.
+
+    As bytes: tensors would go through shared memory, of which a container may have next to none.
+    """
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         self._make = make
 
-    def __getitem__(self, key: int) -> Any:
+    def __getitem__(self, key: int) -> bytes:
         try:
-            return self._make(key)
+            return pickle.dumps(self._make(key), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            return error
+            return pickle.dumps(error)
 
 
 def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: int) -> Generator[Item]:
@@ -77,15 +81,16 @@ def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: i
         prefetch_factor=2,
     )
     with _quiet_tokenizers():
-        made: Iterator[Any] = iter(loader)
-    for item in made:
+        made: Iterator[bytes] = iter(loader)
+    for data in made:
+        item = pickle.loads(data)
         if isinstance(item, Exception):
             raise item
         yield item
 
 
-def _as_it_is(item: Item) -> Item:
-    return item
+def _as_it_is(data: Any) -> Any:
+    return data
 
 
 @contextmanager
