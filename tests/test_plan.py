@@ -104,6 +104,7 @@ def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
         ("save_every", "save_evry", "reading: training: there is no setting 'save_evry'; did you mean 'save_every'?"),
         ("shared = true", 'shared = "yes"', "reading: shared = 'yes' should be bool"),
         ("shared = true", "labels = 4", "reading: labels = 4, which should be 2 or 3"),
+        ("shared = true", "incomplete = 2.0", "reading: incomplete = 2.0, which should be a share, from 0 to 1"),
         ("shared = true", "weights = { fakts = 2 }", "reading: weights: there is no head 'fakts'; known are sentences"),
         ("shared = true", "weights = { facts = 0 }", "reading: weights: facts = 0, which should be at least 1"),
         ("shared = true", "facts = { steps = 3 }", "reading: facts has a training of its own, which it can have only"),

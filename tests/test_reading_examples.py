@@ -244,6 +244,30 @@ def test_of_too_many_facts_the_best_stay_in_their_order() -> None:
     assert [fact.pid for fact in kept] == ["p0", "p2", "p3", "p5", "p6", "p7"]
 
 
+def test_of_incomplete_evidence_one_fact_is_missing() -> None:
+    """Nor does it come back as a distractor, though it may be among what was found."""
+    gold = [sentence(pid, sid) for pid, sid in MAYOR.facts]
+    unnamed = replace(MAYOR, facts=())
+    evidence = Evidence(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)
+    read = [[fact for fact in evidence.of(unnamed, copy) if fact in gold] for copy in range(200)]
+    assert {len(facts) for facts in read} == {2, 3}
+    assert 60 < sum(len(facts) == 2 for facts in read) < 140
+    assert {tuple(fact.pid for fact in facts) for facts in read} == {
+        ("p0", "p1", "p2"), ("p0", "p1"), ("p0", "p2"), ("p1", "p2")
+    }  # fmt: skip
+    alone = Evidence(lambda _: gold[:1], incomplete=1.0)
+    assert alone.of(MAYOR) == (gold[0],), "a fact that stands alone stays"
+    assert evidence.of(MAYOR, 3) == evidence.of(MAYOR, 3)
+
+
+def test_a_claim_is_read_with_several_copies_of_its_evidence() -> None:
+    claim = replace(MAYOR, label="supported")
+    evidence = Evidence(gold_facts(passages), scored, incomplete=0.5)
+    records = verdict_examples([claim], evidence, TWO_LABELS, copies=4).records
+    assert [record.query.facts for record in records] == [evidence.of(claim, copy) for copy in range(4)]
+    assert {(record.qid, record.label) for record in records} == {(claim.qid, "supported")}
+
+
 # Answerer
 
 

@@ -63,7 +63,8 @@ class Evidence:
     """Which facts an example is read with: those of `facts`, filled up with `distractors` to a number between two.
 
     The distractors are the best-scoring ones, stand at random places, and score below every other fact, so that they
-    are the first to go where not all fit.  Of too many facts the best-scoring ones stay.
+    are the first to go where not all fit.  Of too many facts the best-scoring ones stay.  One of several facts is missing
+    in a share `incomplete` of all examples, as a condenser may miss one.
     """
 
     facts: FactsOf
@@ -71,22 +72,30 @@ class Evidence:
     seed: int = 0
     least: int = FEWEST_FACTS
     most: int = MOST_FACTS
+    incomplete: float = 0.0
 
-    def of(self, example: Example) -> tuple[Fact, ...]:
-        own = list(self.facts(example))
-        kept = set(best(own, self.most))
-        own = [fact for fact in own if fact in kept]
+    def of(self, example: Example, copy: int = 0) -> tuple[Fact, ...]:
+        """The same for the same `copy`."""
+        given = list(self.facts(example))
+        kept = set(best(given, self.most))
+        rng = random_of(self.seed, example.qid, *([copy] if copy else []))
+        own = self._without_one([fact for fact in given if fact in kept], rng)
         if not own or self.distractors is None:
             return tuple(own)
-        rng = random_of(self.seed, example.qid)
         count = int(rng.integers(max(self.least, len(own)), self.most + 1)) - len(own)
-        return _mixed(own, _foreign(example, own, self.distractors(example))[:count], rng)
+        return _mixed(own, _foreign(example, given, self.distractors(example))[:count], rng)
+
+    def _without_one(self, own: list[Fact], rng: np.random.Generator) -> list[Fact]:
+        if len(own) < 2 or not self.incomplete or rng.random() >= self.incomplete:
+            return own
+        gone = int(rng.integers(len(own)))
+        return own[:gone] + own[gone + 1 :]
 
 
-def _foreign(example: Example, own: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
-    """Distractors that are neither among the facts nor gold, best first, with scores below all facts."""
-    taken = {(fact.pid, fact.sid) for fact in own}.union(example.facts)
-    lowest = min(fact.score for fact in own) - 1
+def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
+    """Distractors that are neither among the given facts nor gold, best first, with scores below all facts."""
+    taken = {(fact.pid, fact.sid) for fact in given}.union(example.facts)
+    lowest = min(fact.score for fact in given) - 1
     found = {(fact.pid, fact.sid): fact for fact in reversed(best(distractors, len(distractors)))}
     others = best([fact for place, fact in found.items() if place not in taken], len(found))
     return [dataclasses.replace(fact, score=lowest) for fact in others]
@@ -100,17 +109,22 @@ def _mixed(own: Sequence[Fact], others: Iterable[Fact], rng: np.random.Generator
     return tuple(mixed)
 
 
-def verdict_examples(examples: Iterable[Example], evidence: Evidence, labels: Sequence[str]) -> Made[VerdictExample]:
-    """Claims for a head of these `labels`; those that no label fits, or that have no facts, are left out."""
+def verdict_examples(
+    examples: Iterable[Example], evidence: Evidence, labels: Sequence[str], *, copies: int = 1
+) -> Made[VerdictExample]:
+    """Claims for a head of these `labels`, with `copies` of the evidence each.
+
+    Those that no label fits, or that have no facts, are left out.
+    """
     made = Made[VerdictExample]()
     for example in examples:
-        label, facts = fitting_label(example.label, labels), evidence.of(example)
+        label, read = fitting_label(example.label, labels), [evidence.of(example, copy) for copy in range(copies)]
         if label is None:
             made.left_out["no label that the head has"] += 1
-        elif not facts:
+        elif not read[0]:
             made.left_out["no facts"] += 1
         else:
-            made.records.append(VerdictExample(example.qid, Query(example.text, facts), label))
+            made.records += [VerdictExample(example.qid, Query(example.text, facts), label) for facts in read]
     return made
 
 

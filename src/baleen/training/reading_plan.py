@@ -25,6 +25,7 @@ class ReadingPlan:
     `depth` passages of each hop are read; negatives of stage 1 and of the reranker lie within the first `negatives` of
     a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
     known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
+    The verifier learns a share `incomplete` of its claims with one gold fact missing.
 
     `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
     rest is; where heads are apart, `facts`, `reranker`, `verifier` and `answerer` may each have a training of its own.
@@ -38,6 +39,7 @@ class ReadingPlan:
     negatives: tuple[int, ...] = (20,)
     infer: bool = True
     labels: int = 2
+    incomplete: float = 0.0
     weights: Mapping[str, int] = field(default_factory=dict)
     first: TrainConfig = field(default_factory=TrainConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
@@ -50,6 +52,8 @@ class ReadingPlan:
     def __post_init__(self) -> None:
         if self.labels not in (2, 3):
             raise ConfigError(f"labels = {self.labels}, which should be 2 or 3")
+        if not 0 <= self.incomplete <= 1:
+            raise ConfigError(f"incomplete = {self.incomplete}, which should be a share, from 0 to 1")
         if self.depth < 1 or min(self.negatives, default=0) < 1:
             raise ConfigError(
                 f"depth = {self.depth} and negatives = {list(self.negatives)}, which should be numbers of at least 1"

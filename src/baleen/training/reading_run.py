@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("train", "dev")
 READ = "read"  # questions to train on that are not searched for
-POOLS = 2  # of each question, for stage 2 to learn from
+POOLS = 2  # of each question, for stage 2 to learn from, and the verifier where its evidence varies
 
 Task = ReadingTask[Any, Any]
 
@@ -228,7 +228,10 @@ class ReadingRun:
         return fact_examples(self._readable(part), gold, found, copies=POOLS)
 
     def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
-        return verdict_examples(self._readable(part), self._evidence(part), reading.outputs("verifier"))
+        labels, evidence = reading.outputs("verifier"), self._evidence(part)
+        if part == "train":
+            evidence = replace(evidence, incomplete=self.plan.incomplete)
+        return verdict_examples(self._readable(part), evidence, labels, copies=POOLS if evidence.incomplete else 1)
 
     def _answerer(self, _: CrossEncoder, part: str) -> Made[Any]:
         return answer_examples(self._readable(part), self._evidence(part))
