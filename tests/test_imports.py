@@ -25,6 +25,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "token_memory", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized"}),
     frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch"}),
     frozenset({"types", "errors"}),
+    frozenset({"records"}),
 )  # fmt: skip
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from baleen.datasets import Example
 from baleen.training.condenser_examples import gold_sids
 from baleen.training.likely_sentences import likelihood_scorer, likelihoods, likely_sentences
+from baleen.training.matching import contains, content_words, is_extractive, title_overlap
 from baleen.types import Passage, Query
 
 PASSAGES = {
@@ -26,6 +29,9 @@ PASSAGES = {
         Passage.from_sentences("empty", "Empty", []),
     )
 }
+
+WORDS = ["Lena", "orlova", "chemist", "the", "1950", "OPERA", "Ivo", "vardal", "?", "built by"]
+ANSWERS = [None, "", "yes", "Ivo Brandt", "1950.", "a chemist", "Moscow"]
 
 
 def chosen(text: str, pid: str, *gold: str, answer: str | None = None, most: int = 2) -> list[int]:
@@ -76,6 +82,21 @@ def test_as_a_scorer_it_tells_gold_sentences() -> None:
     assert list(scorer(Query(example.text), passage)) == likelihoods(example, passage, PASSAGES.__getitem__)
     assert likelihoods(example, passage, PASSAGES.__getitem__) == pytest.approx([0, 1, 0, 0.3])
     assert gold_sids(example, Query(example.text), passage, scorer) == (1,)
+
+
+@given(st.sampled_from(sorted(PASSAGES)), st.lists(st.sampled_from(WORDS), max_size=9), st.sampled_from(ANSWERS))
+def test_scores_are_those_of_the_definition(pid: str, asked: list[str], answer: str | None) -> None:
+    """Sentence by sentence and word by word."""
+    example, passage = Example("q", " ".join(asked), ("orlova", "vardal"), answer=answer), PASSAGES[pid]
+    title = content_words(passage.title)
+    left = content_words(example.text) - title
+    others = [each for each in (PASSAGES["orlova"], PASSAGES["vardal"]) if each.pid != pid]
+    expected = []
+    for sentence in passage.sentences:
+        score = len((content_words(sentence) - title) & left) / max(1, len(left))
+        score += 0.3 * any(title_overlap(other.title, sentence) == 1 for other in others)
+        expected.append(score + 0.5 * (is_extractive(answer) and contains(sentence, answer or "")))
+    assert likelihoods(example, passage, PASSAGES.__getitem__) == expected
 
 
 def test_questions_of_one_wording_over_other_passages_are_told_apart() -> None:

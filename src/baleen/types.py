@@ -13,70 +13,15 @@ All are frozen, hold nothing but plain values, and go to JSON and back without l
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from baleen.records import Record as Record
+
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
 WHOLE = -1  # the sid of a fact that is a whole passage
-
-
-class Record:
-    """Mixin of every record: JSON out and in, by the types of the fields."""
-
-    __slots__ = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists and scalars: what `json.dumps` takes."""
-        return {name: _plain(getattr(self, name)) for name in _hints(type(self))}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The record that `to_json` described; keys that are missing take their defaults."""
-        hints = _hints(cls)
-        return cls(**{name: _revive(hints[name], value) for name, value in data.items()})
-
-
-_FIELDS: dict[Any, dict[str, Any]] = {}
-
-
-def _hints(kind: Any) -> dict[str, Any]:
-    """The fields of a record and their types, looked up once for each kind of record."""
-    if kind not in _FIELDS:
-        hints = typing.get_type_hints(kind)
-        _FIELDS[kind] = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    return _FIELDS[kind]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Record):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _revive(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        kinds = [kind for kind in arguments if isinstance(kind, type) and issubclass(kind, Record)]
-        if not kinds or not isinstance(value, Mapping):
-            return value
-        return next(kind for kind in kinds if _hints(kind).keys() >= value.keys()).from_json(value)
-    if origin is tuple:
-        inner = arguments[0] if arguments[-1:] == (...,) else None
-        return tuple(_revive(inner, item) if inner else item for item in value)
-    if isinstance(hint, type) and issubclass(hint, Record):
-        return hint.from_json(value)
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from baleen.datasets import Example
 from baleen.training.condenser_examples import Scorer
-from baleen.training.matching import contains, content_words, is_extractive, title_overlap
+from baleen.training.matching import content_words, is_extractive, name_words, spaced, stands_in, words
 from baleen.training.supervision import Lookup, SentenceChoice
 from baleen.types import Passage, Query
 
@@ -55,22 +55,23 @@ def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
 
 def likelihoods(example: Example, passage: Passage, passages: Lookup) -> list[float]:
     """Of every sentence of a gold passage, beside the others."""
-    others = [passages(pid).title for pid in dict.fromkeys(example.gold) if pid != passage.pid]
-    shares = shared_words(example, passage)
-    return [
-        share + _signs(sentence, others, example.answer)
-        for share, sentence in zip(shares, passage.sentences, strict=True)
-    ]
+    others = [name_words(passages(pid).title) for pid in dict.fromkeys(example.gold) if pid != passage.pid]
+    answer = words(example.answer or "") if is_extractive(example.answer) else ()
+    said = [words(sentence) for sentence in passage.sentences]
+    shares = _shares(example, passage.title, said)
+    return [share + _signs(spaced(own), others, answer) for share, own in zip(shares, said, strict=True)]
 
 
 def shared_words(example: Example, passage: Passage) -> list[float]:
     """Of every sentence, how many of the question's words it shares, as a share of them all."""
-    title = content_words(passage.title)
-    asked = content_words(example.text) - title
-    return [len((content_words(sentence) - title) & asked) / max(1, len(asked)) for sentence in passage.sentences]
+    return _shares(example, passage.title, map(words, passage.sentences))
 
 
-def _signs(sentence: str, others: Iterable[str], answer: str | None) -> float:
-    named = any(title_overlap(other, sentence) == 1 for other in others)
-    answered = answer is not None and is_extractive(answer) and contains(sentence, answer)
-    return NAMES_ANOTHER * named + HOLDS_ANSWER * answered
+def _shares(example: Example, title: str, sentences: Iterable[Sequence[str]]) -> list[float]:
+    asked = content_words(example.text) - content_words(title)
+    return [len(asked.intersection(own)) / max(1, len(asked)) for own in sentences]
+
+
+def _signs(sentence: str, others: Iterable[Sequence[str]], answer: Sequence[str]) -> float:
+    named = any(stands_in(other, sentence) for other in others)
+    return NAMES_ANOTHER * named + HOLDS_ANSWER * stands_in(answer, sentence)

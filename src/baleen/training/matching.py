@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 from baleen.types import Passage, Span
@@ -13,12 +14,21 @@ _VERDICTS = frozenset({"", "yes", "no"})
 
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"\w+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 
 
 def words(text: str) -> tuple[str, ...]:
     """Words without case, accents or punctuation."""
-    bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-    return tuple(_WORD.findall(bare))
+    bare = text.casefold()
+    if not bare.isascii():
+        bare = _NOT_ASCII.sub(_without_accents, unicodedata.normalize("NFKD", bare))
+    # Most text is ASCII, and is split far faster so.
+    return tuple(bare.translate(_ASCII_BETWEEN_WORDS).split() if bare.isascii() else _WORD.findall(bare))
+
+
+def _without_accents(run: re.Match[str]) -> str:
+    return "".join(c for c in run[0] if not unicodedata.combining(c))
 
 
 # Words that alone are no sign of a title.
@@ -38,7 +48,12 @@ def content_words(text: str) -> frozenset[str]:
 
 def contains(text: str, phrase: str) -> bool:
     """Whether the words of `phrase` stand in `text` one after the other; no words stand nowhere."""
-    return bool(words(phrase)) and _spaced(words(phrase)) in _spaced(words(text))
+    return stands_in(words(phrase), spaced(words(text)))
+
+
+def stands_in(phrase: Sequence[str], text: str) -> bool:
+    """The same of words that were found before, `text` being `spaced`."""
+    return bool(phrase) and spaced(phrase) in text
 
 
 def occurrences(text: str, phrase: str) -> list[Span]:
@@ -58,17 +73,20 @@ def is_extractive(answer: str | None) -> bool:
     return " ".join(words(answer or "")) not in _VERDICTS
 
 
+def name_words(title: str) -> tuple[str, ...]:
+    """The words of the name that a title is: what stands in parentheses tells apart titles and is no part of it."""
+    return words(_PARENTHESES.sub(" ", title)) or words(title)
+
+
 def title_overlap(title: str, text: str) -> float:
     """How much of `title` appears in `text`, from 0 to 1: the longest run of its words, as a share of all of them.
 
-    What stands in parentheses tells apart titles and is no part of the name.  A run of nothing but words like "of the"
-    does not count.
+    A run of nothing but words like "of the" does not count.
     """
-    name = words(_PARENTHESES.sub(" ", title)) or words(title)
-    where = _spaced(words(text))
+    name, where = name_words(title), spaced(words(text))
     for length in range(len(name), 0, -1):
         runs = (name[start : start + length] for start in range(len(name) - length + 1))
-        if any(_spaced(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
+        if any(spaced(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
             return length / len(name)
     return 0.0
 
@@ -88,5 +106,6 @@ def _placed_words(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def _spaced(found: tuple[str, ...]) -> str:
+def spaced(found: Sequence[str]) -> str:
+    """Words as one string, in which those of a phrase are found whole."""
     return f" {' '.join(found)} "
