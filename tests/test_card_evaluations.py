@@ -79,6 +79,7 @@ def test_a_system_is_evaluated_again_with_the_settings_that_it_had(tmp_path: Pat
         "baleen eval hover hover/dev.json --index INDEX --model small --pipeline condense --hops 2 -k 25,10 "
         "--at 20,100 --json"
     )
+    assert "-k 25,10 --threshold -1.25 --at" in command(tmp_path, {**document()["run"], "threshold": -1.25})
     unusual = {"pipeline": "hybrid", "k": [5], "stop_early": True, "stand_in": True, "precision": "int8"}
     assert command(tmp_path, {**BASE, "system": "hybrid", **unusual}, gold={"dropped": ["q1"]}) == (
         "baleen eval hover hover/dev.json --index INDEX --model small --pipeline hybrid --hops 1 -k 5 --stop-early "
@@ -104,7 +105,10 @@ def test_baselines_and_rankings_have_their_own_options(run: dict[str, Any], opti
     assert command(tmp_path, {**BASE, **run}) == f"baleen eval hover hover/dev.json {options} --at 20,100 --json"
 
 
-@pytest.mark.parametrize("run", [None, *(run for run, _ in OTHERS)])
+THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5}
+
+
+@pytest.mark.parametrize("run", [None, THRESHOLD, *(run for run, _ in OTHERS)])
 def test_the_command_line_takes_every_command(run: dict[str, Any] | None, tmp_path: Path) -> None:
     made = shlex.split(
         command(tmp_path, None if run is None else {**BASE, **run}).replace("RUN", str(tmp_path / "x.json"))

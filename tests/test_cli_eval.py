@@ -233,6 +233,37 @@ def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[s
     assert Path("out.jsonl").read_bytes() == before
 
 
+def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
+    told = baleen(*arguments, "--threshold", "-2.5", "--out", "out.jsonl", "--limit", "1").json
+    assert (told["system"], told["run"]["threshold"]) == ("condense at 3+3, threshold -2.5", -2.5)
+    before = Path("out.jsonl").read_bytes()
+    for more, part in (((), "is None"), (("--threshold", "-2"), "is -2.0")):
+        done = baleen(*arguments, *more, "--out", "out.jsonl")
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert f"threshold was -2.5, and {part}" in done.err
+    assert Path("out.jsonl").read_bytes() == before
+    assert baleen(*arguments, "--threshold", "-2.5", "--out", "out.jsonl").json["questions"] == 2
+    nothing = baleen(*arguments, "--threshold", "1e6", "--out", "none.jsonl").json
+    assert nothing["metrics"]["sentence_f1"] == 0
+    shown = baleen("compare", "out.jsonl", "none.jsonl").out
+    assert shown.startswith("A: out.jsonl (condense, threshold -2.5)\nB: none.jsonl (condense, threshold 1e+06)\n")
+    compared = baleen("compare", "out.jsonl", "none.jsonl", "--json").json
+    assert (compared["first"]["threshold"], compared["second"]["threshold"]) == (-2.5, 1e6)
+
+
+def test_a_model_that_reranks_has_no_threshold(baleen: Baleen, home: Path, tmp_path: Path) -> None:
+    places = {
+        name: str(home / "model" / folder) for name, folder in (("retriever", "retriever"), ("reranker", "reading"))
+    }
+    (tmp_path / "reranks").mkdir()
+    write_model(tmp_path / "reranks", places, {"run": {"pipeline": "rerank", "k": 3}})
+    system = ("--model", str(tmp_path / "reranks"), "--index", str(home / "index"))
+    done = baleen("eval", "hover", "hover.json", *system, "--threshold", "1")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "threshold = 1 is for a condenser, and pipeline = 'rerank' has none: leave it out" in done.err
+
+
 def test_a_run_goes_out_and_comes_in(baleen: Baleen) -> None:
     pytest.importorskip("bm25s")
     ours = baleen("eval", "hotpotqa", "hotpotqa.json", *BM25, "--write-run", "run", "--write-qrels", "qrels", "--json")
@@ -293,6 +324,11 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--corpus", "x"], 2, "what takes hops searches"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--pipeline", "rerank"], 2, "reranks: leave"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in and --threshold out"),
+        (["eval", "hover", "hover.json", *BM25, "--threshold", "-1"], 2, "--threshold and the like are for a system that takes hops"),
+        (["eval", "hover", "hover.json", "--run", "hover.json", "--threshold", "-1"], 2, "for a system that takes hops"),
+        (["eval", "hover", "hover.json", "--pipeline", "rerank", "--threshold", "-1"], 2, "--pipeline rerank has none"),
+        (["eval", "hover", "hover.json", "--threshold", "inf"], 2, "should be a finite number"),
         (["eval", "hover", "hover.json", *BM25, "--at", "five"], 2, "should be numbers"),
         (["eval", "hover", "hover.json", *BM25, "--at", "0,5"], 2, "at least 1"),
         (["eval", "hover", "hover.json", *BM25, "--out", "no/out.jsonl"], 2, "no folder no"),

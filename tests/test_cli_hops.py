@@ -179,6 +179,25 @@ def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
     assert len(baleen("verify", CLAIM, "-k", "2", "--json").json["hops"]) == 2
 
 
+@pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
+def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
+    arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
+    found = baleen(*arguments, "--threshold", "1e6").json
+    assert (found["facts"], found["threshold"]) == ([], 1e6)
+    reasons = {each["reason"] for hop in found["hops"] for each in hop["condensed"]["judgements"]}
+    assert "not above the threshold of 1e+06" in reasons
+    lower = baleen(*arguments, "--threshold", "-1000").json
+    usual = baleen(*arguments).json
+    assert [fact["text"] for fact in lower["facts"]] == [fact["text"] for fact in usual["facts"]]
+    assert (lower["threshold"], "threshold" in usual) == (-1000.0, False)
+
+
+def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
+    options = ("--stand-in", "--hops", "1", "--json")
+    assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
+    assert len(baleen("ask", CLAIM, *options, "--threshold", "-1e6", model="bare").json["facts"]) == 2
+
+
 def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "-k", "99", "--hops", "4")
     assert "stopped early: no passage was left at hop 2" in done.out
@@ -219,6 +238,9 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "-k", "3,0"], 2, "at least 1"),
         (["verify", CLAIM, "--hops", "0"], 2, "--hops"),
         (["verify", CLAIM, "--pipeline", "guess"], 2, "--pipeline"),
+        (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
+        (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
+        (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
         (["ask", "  "], QueryError.exit_code, "empty"),
         (["ask", "\udcff"], QueryError.exit_code, "half a character"),
     ]
@@ -356,6 +378,7 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
+        ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)

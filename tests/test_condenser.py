@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -177,6 +178,12 @@ def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
     assert condensed.tokens["sentences"] == sum(len(r) for p in CORPUS[:2] for r in inputs.sentences(query, p))
     assert condensed.tokens["facts"] == sum(map(len, inputs.facts(CLAIM, facts_of(("p0", 1)))))
     assert all(spent > 0 for spent in condensed.seconds.values())
+
+
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, "0"])
+def test_a_threshold_is_a_finite_number(threshold: Any) -> None:
+    with pytest.raises(ConfigError, match=f"threshold = {threshold!r}, which should be a finite number"):
+        CondenserConfig(threshold=threshold)
 
 
 @pytest.mark.parametrize("settings", [{"pool": 0}, {"max_facts": 0}])

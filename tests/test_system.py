@@ -303,6 +303,46 @@ def test_options_of_a_call_outrank_those_of_the_model_and_are_not_kept(baleen: B
     assert len(baleen.verify(CLAIM).hops) == 3
 
 
+def kept(trace: Trace) -> list[set[tuple[str, int]]]:
+    return [{(fact.pid, fact.sid) for fact in hop.facts} for hop in trace.hops]
+
+
+@pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
+def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pipeline: str) -> None:
+    options: dict[str, Any] = {"pipeline": pipeline, "k": 2, "hops": 2}
+    usual = baleen.verify(CLAIM, **options)
+    middle = sorted(each.second for each in usual.hops[0].condensed.judgements if each.second is not None)[1]
+    for threshold in (-1e9, middle, 0, 1e9):
+        settings = {"condenser": {"threshold": threshold}}
+        own = Baleen(ModelFolder(baleen.model.root, baleen.model.components, settings), baleen.retriever)
+        found = baleen.verify(CLAIM, threshold=threshold, **options)
+        assert kept(found) == kept(own.verify(CLAIM, **options)), threshold
+        judged = [each for hop in found.hops for each in hop.condensed.judgements if each.second is not None]
+        assert all(each.kept == (each.second > threshold) for each in judged if each.second is not None)
+    counts = [len(baleen.verify(CLAIM, threshold=each, **options).facts) for each in (-1e9, 1e9)]
+    assert counts[0] > counts[1] == 0
+    assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
+
+
+def test_a_threshold_of_a_call_outranks_that_of_the_model_and_holds_for_a_stand_in(baleen: Baleen) -> None:
+    strict = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
+    assert len(Baleen(strict, baleen.retriever).verify(CLAIM, threshold=-1e9).facts) > 0
+    everything, nothing = (baleen.verify(CLAIM, stand_in=True, threshold=each) for each in (-1e9, 1e9))
+    assert (len(everything.facts), nothing.facts) == (6, ()), "two new sentences at each of three hops, or none"
+
+
+def test_a_threshold_is_for_what_condenses(baleen: Baleen) -> None:
+    for said, options in {
+        "threshold = -1 is for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "threshold": -1},
+        "threshold = nan, which should be a finite number": {"threshold": float("nan")},
+    }.items():
+        with pytest.raises(ConfigError, match=said):
+            baleen.verify(CLAIM, **options)
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"threshold": 1}})
+    with pytest.raises(ConfigError, match="run: there is no setting 'threshold'"):
+        Baleen(model, baleen.retriever)
+
+
 def test_a_models_settings_for_its_stages_are_taken(home: Path, baleen: Baleen) -> None:
     model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
     strict = Baleen(model, baleen.retriever)

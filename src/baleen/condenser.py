@@ -9,6 +9,7 @@ condenser.condense([query], [passages], hop=1)[0].facts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,8 @@ class CondenserConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
+        if not isinstance(self.threshold, int | float) or not math.isfinite(self.threshold):
+            raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number")
 
 
 class Condenser:

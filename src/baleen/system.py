@@ -8,14 +8,14 @@ trace.outcome, trace.facts, trace.hops                      the verdict, the sen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from baleen.checkpoint import resolve
 from baleen.condenser import Condenser, CondenserConfig
-from baleen.config import from_mapping, override
+from baleen.config import NO_SETTING, from_mapping, override
 from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision
 from baleen.encoder import Encoder
@@ -27,6 +27,7 @@ from baleen.pipeline import Reader, Reading, conclude, run
 from baleen.reader import Answerer, Verifier
 from baleen.reranker import Reranker
 from baleen.retriever import Retriever
+from baleen.standin import CONFIG as STAND_IN
 from baleen.standin import StandIn
 from baleen.types import Query, Trace
 
@@ -41,7 +42,8 @@ class RunConfig:
     `k` is how many passages each hop retrieves: one number for all, or one for each, of which the last goes on where
     there are more `hops` (None: as many as `k` has numbers, or 4).  `stop_early` ends a run at the first hop that adds
     no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
-    condenser, and does without a reader if need be.
+    condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, for a call
+    to say (None: the condenser's own, which a model sets among the settings of its condenser).
     """
 
     pipeline: Pipeline = "condense"
@@ -49,6 +51,7 @@ class RunConfig:
     k: int | Sequence[int] = 25
     stop_early: bool = False
     stand_in: bool = False
+    threshold: float | None = field(default=None, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         if self.pipeline not in get_args(Pipeline):
@@ -56,6 +59,12 @@ class RunConfig:
         counts = [*self._given, *([] if self.hops is None else [self.hops])]
         if not self._given or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise ConfigError(f"hops = {self.hops!r} and k = {self.k!r}: both should be whole numbers, at least 1")
+        if self.threshold is not None:
+            CondenserConfig(threshold=self.threshold)  # refuses what is no threshold
+            if self.pipeline == "rerank":
+                raise ConfigError(
+                    f"threshold = {self.threshold:g} is for a condenser, and pipeline = 'rerank' has none: leave it out"
+                )
 
     @property
     def depths(self) -> tuple[int, ...]:
@@ -122,9 +131,10 @@ class Baleen:
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
         if config.pipeline == "hybrid":
-            readings = self.condenser(config.stand_in), self.reranker()
+            readings = self.condenser(config.stand_in, config.threshold), self.reranker()
             return run_hybrid(queries, self.retriever, *readings, config.depths, config.stop_early)
-        reading = self.condenser(config.stand_in) if config.pipeline == "condense" else self.reranker()
+        condenses = config.pipeline == "condense"
+        reading = self.condenser(config.stand_in, config.threshold) if condenses else self.reranker()
         return run(queries, self.retriever, reading, config.depths, config.stop_early)
 
     def _finish(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
@@ -134,13 +144,15 @@ class Baleen:
 
     # Components
 
-    def condenser(self, stand_in: bool = False) -> Reading:
+    def condenser(self, stand_in: bool = False, threshold: float | None = None) -> Reading:
+        """The model's condenser, or what stands in for it; `threshold` outranks its own."""
         if stand_in:
-            return StandIn(self._component("reranker"))
+            return StandIn(self._component("reranker"), override(STAND_IN, threshold=threshold))
         config = from_mapping(
             CondenserConfig, self.model.settings.get("condenser", {}), f"{self.model.root}: condenser"
         )
-        return Condenser(self._component("sentences"), self._component("facts"), config)
+        chosen = override(config, threshold=threshold)
+        return Condenser(self._component("sentences"), self._component("facts"), chosen)
 
     def reranker(self) -> Reading:
         reading = self._component("reranker")

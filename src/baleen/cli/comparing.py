@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,8 +44,14 @@ def compare(
         told = {"first": dict(ours.run), "second": dict(theirs.run), **comparison.to_json()}
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    typer.echo(f"A: {first} ({ours.run.get('system')})\nB: {second} ({theirs.run.get('system')})\n")
+    typer.echo(f"A: {first} ({_called(ours.run)})\nB: {second} ({_called(theirs.run)})\n")
     typer.echo(_page(comparison, show))
+
+
+def _called(run: Mapping[str, Any]) -> str:
+    """The system of a run, and its threshold where one was given."""
+    threshold = "" if "threshold" not in run else f", threshold {run['threshold']:g}"
+    return f"{run.get('system')}{threshold}"
 
 
 def _page(comparison: Comparison, show: int) -> str:

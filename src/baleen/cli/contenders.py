@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from baleen.evaluation.contender import Contender
 
 COLBERT_HOP = "colbert-hop"
+OF_CONDENSING = ("pipeline", "stand_in", "threshold")  # options that a baseline which reranks does not take
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,14 @@ class Asked:
             raise typer.BadParameter("--precision is for a system that takes hops")
         if self.corpus and self.takes_hops:
             raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
-        if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in ("pipeline", "stand_in")):
-            raise typer.BadParameter(f"--baseline {COLBERT_HOP} reranks: leave --pipeline and --stand-in out")
+        if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in OF_CONDENSING):
+            raise typer.BadParameter(
+                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in and --threshold out"
+            )
         if not self.takes_hops and any(value is not None for value in self.options.values()):
-            raise typer.BadParameter("--hops, -k and --pipeline and the like are for a system that takes hops")
+            raise typer.BadParameter(
+                "--hops, -k, --pipeline, --threshold and the like are for a system that takes hops"
+            )
 
     @property
     def takes_hops(self) -> bool:

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.contenders import Asked, open_contender
-from baleen.cli.hops import DepthsOption, HopsOption, PipelineOption, StandInOption, StopEarlyOption, run_options
+from baleen.cli.hops import (
+    DepthsOption,
+    HopsOption,
+    PipelineOption,
+    StandInOption,
+    StopEarlyOption,
+    ThresholdOption,
+    run_options,
+)
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
 
 if TYPE_CHECKING:
@@ -60,6 +68,7 @@ def evaluate(
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
+    threshold: ThresholdOption = None,
     corpus: Annotated[
         list[Path] | None, typer.Option("--corpus", help="Collections for a baseline or a run (repeatable)")
     ] = None,
@@ -113,7 +122,8 @@ def evaluate(
         raise typer.BadParameter(f"--submission: there is a format for {' and '.join(SUBMITTED)}, not for {dataset}")
     asked = Asked(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
-        options=run_options(hops, k, pipeline, stop_early, stand_in), device=device, threads=threads,
+        options=run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold),
+        device=device, threads=threads,
         baseline=None if baseline is None else baseline.value, first=first.value, first_model=first_model,
         instruction=instruction, exact=exact, precision=precision,
     )  # fmt: skip

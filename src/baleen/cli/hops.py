@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +60,14 @@ StandInOption = Annotated[
     bool | None,
     typer.Option("--stand-in/--no-stand-in", help="Do with a relevance score for a condenser, and without a reader"),
 ]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        help="What a fact has to score above to be kept by the condenser",
+        show_default="the model's, or 0",
+    ),
+]
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Say which tokens matched in the passages that carry facts")
 ]
@@ -106,6 +115,7 @@ def verify(
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
+    threshold: ThresholdOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -116,7 +126,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold)
     asked = Asked(claim, file, out, batch_size, explain, as_json)
     _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads, precision))
 
@@ -130,6 +140,7 @@ def ask(
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
+    threshold: ThresholdOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -140,18 +151,40 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold)
     asked = Asked(question, file, out, batch_size, explain, as_json)
     _run(ASK, asked, settings, lambda: _load(index, model, device, threads, precision))
 
 
 def run_options(
-    hops: int | None, k: str | None, pipeline: Pipeline | None, stop_early: bool | None, stand_in: bool | None
+    hops: int | None,
+    k: str | None,
+    pipeline: Pipeline | None,
+    stop_early: bool | None,
+    stand_in: bool | None,
+    *,
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """Options of RunConfig; None is for the model to say."""
-    depths = None if k is None else _depths(k)
-    chosen = None if pipeline is None else pipeline.value
-    return {"hops": hops, "k": depths, "pipeline": chosen, "stop_early": stop_early, "stand_in": stand_in}
+    if threshold is not None:
+        _check_threshold(threshold, pipeline)
+    return {
+        "hops": hops,
+        "k": None if k is None else _depths(k),
+        "pipeline": None if pipeline is None else pipeline.value,
+        "stop_early": stop_early,
+        "stand_in": stand_in,
+        "threshold": threshold,
+    }
+
+
+def _check_threshold(threshold: float, pipeline: Pipeline | None) -> None:
+    if not math.isfinite(threshold):
+        raise typer.BadParameter(f"--threshold {threshold}: should be a finite number")
+    if pipeline is Pipeline.rerank:
+        raise typer.BadParameter(
+            "--threshold is for a condenser, and --pipeline rerank has none: leave one of them out"
+        )
 
 
 def _depths(k: str) -> int | tuple[int, ...]:
@@ -191,7 +224,8 @@ def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], s
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
         told = document(task, trace, system.retriever, seconds, explained=asked.explain)
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        given = {} if settings["threshold"] is None else {"threshold": settings["threshold"]}
+        typer.echo(json.dumps(told | given, ensure_ascii=False))
         return
     chain.end(trace, seconds)
     if asked.explain:

@@ -12,7 +12,7 @@ from baleen.evaluation.predicting import Predictor, System
 from baleen.results import Run, describe_run
 
 if TYPE_CHECKING:
-    from baleen.system import Baleen
+    from baleen.system import Baleen, RunConfig
 
 COMMAND = "eval"
 CPU_BATCH, DEVICE_BATCH = 4, 64
@@ -41,12 +41,19 @@ def system_contender(
     settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
     called = name or config.pipeline
     return Contender(
-        f"{called}{' with a stand-in' if config.stand_in else ''} at {'+'.join(map(str, config.depths))}",
+        _name(called, config),
         System(system, dataset, options),
         Indexed(system.retriever.index),
         run_of(dataset, cutoffs, called, settings),
         CPU_BATCH if system.retriever.encoder.device.type == "cpu" else DEVICE_BATCH,
     )
+
+
+def _name(called: str, config: RunConfig) -> str:
+    """`condense with a stand-in at 25+10, threshold -1`"""
+    stand_in = " with a stand-in" if config.stand_in else ""
+    threshold = "" if config.threshold is None else f", threshold {config.threshold:g}"
+    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{threshold}"
 
 
 def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
