@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from baleen.errors import ConfigError, TrainingError
-from baleen.training.inspection import write_jsonl
-from baleen.training.run_folder import DONE, RunFolder, read_records, spell, write_json
-from baleen.types import Fact, Query
+from baleen.training.run_folder import DONE, RunFolder, spell, write_json
 
 STAGES = ("first", "second", "third")
 PLAN = {"hops": 2, "steps": (5, 6)}
@@ -147,10 +145,3 @@ def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
 def test_json_is_written_for_people(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"where": "Grüner Fjord"})
     assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "where": "Grüner Fjord"\n}\n'
-
-
-@pytest.mark.parametrize("name", ["queries.jsonl", "queries.jsonl.gz"])
-def test_records_come_back_as_they_were(tmp_path: Path, name: str) -> None:
-    queries = [Query("one"), Query("two", (Fact("p1", 0, "Title", "Text.", 0.5, 1),))]
-    write_jsonl(queries, tmp_path / name)
-    assert list(read_records(tmp_path / name, Query)) == queries

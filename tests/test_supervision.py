@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -439,13 +437,6 @@ class TestInspection:
     def test_agreement_is_over_the_gold_passages_that_both_found(self) -> None:
         found = inspection.agreement({"a": (("1",), ("2",))}, {"a": (("1",),)})
         assert found == Agreement(claims=1, identical=0, golds=1, same_hop=1, pairs=0, same_pairs=0)
-
-    def test_records_are_written_a_line_each(self, tmp_path: Path) -> None:
-        path = tmp_path / "hops.jsonl.gz"
-        assert inspection.write_jsonl(self.lines(), path) == 3
-        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-        assert [Inspected.from_json(json.loads(line)) for line in lines] == self.lines()
-        assert list(tmp_path.iterdir()) == [path]
 
 
 PIDS = [passage.pid for passage in CORPUS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from baleen.datasets import Example
 from baleen.training.condenser_examples import fact_examples
-from baleen.training.reading_scores import KEPT
+from baleen.training.reading_scores import KEPT, Scored
 from baleen.training.unsearched import unsearched
 from baleen.types import Passage
 
@@ -17,7 +17,7 @@ PASSAGES = {
 
 def test_what_is_no_gold_sentence_of_a_gold_passage_is_a_distractor() -> None:
     example = Example("q", "Ada was hired by a painter.", ("b", "a"), (("a", 2), ("b", 0)), order=("a", "b"))
-    (found,) = unsearched([example], PASSAGES.__getitem__)
+    found = unsearched(PASSAGES.__getitem__)(example)
     assert [(fact.pid, fact.sid, fact.hop) for fact in found.gold] == [("b", 0, 2), ("a", 2, 1)]
     assert sorted((fact.pid, fact.sid, fact.hop) for fact in found.found) == [("a", 0, 1), ("a", 3, 1), ("b", 1, 2)]
     assert all(fact.text.strip() for fact in found.found)
@@ -25,7 +25,7 @@ def test_what_is_no_gold_sentence_of_a_gold_passage_is_a_distractor() -> None:
 
 def test_stage_2_learns_from_them() -> None:
     example = Example("q", "Ada was hired by a painter.", ("b", "a"), (("a", 2), ("b", 0)), order=("a", "b"))
-    (found,) = unsearched([example], PASSAGES.__getitem__)
+    found = unsearched(PASSAGES.__getitem__)(example)
     made = fact_examples([example], lambda _: found.gold, lambda _: found.found, copies=4)
     assert len(made.records) == 4
     for record in made.records:
@@ -35,14 +35,17 @@ def test_stage_2_learns_from_them() -> None:
 
 def test_sentences_that_are_not_known_are_inferred_only_where_that_is_wanted() -> None:
     example = Example("q", "Who was hired by Bo?", ("a", "b"))
-    (inferred,), (trusting,) = (unsearched([example], PASSAGES.__getitem__, infer) for infer in (True, False))
+    inferred, trusting = (unsearched(PASSAGES.__getitem__, infer)(example) for infer in (True, False))
     assert ("a", 2) in {(fact.pid, fact.sid) for fact in inferred.gold}
     assert trusting.gold == ()
     assert {fact.hop for fact in inferred.gold} == {0}, "no order is known"
 
 
 def test_of_many_sentences_the_likeliest_stay() -> None:
-    (found,) = unsearched([Example("q", "What of sentence 45?", ("long",), (("long", 0),))], PASSAGES.__getitem__)
+    found = unsearched(PASSAGES.__getitem__)(Example("q", "What of sentence 45?", ("long",), (("long", 0),)))
     assert len(found.found) == KEPT
     assert found.found[0].sid == 45
-    assert unsearched([], PASSAGES.__getitem__) == []
+
+
+def test_without_gold_passages_there_is_nothing() -> None:
+    assert unsearched(PASSAGES.__getitem__)(Example("q", "What?")) == Scored("q", (), ())

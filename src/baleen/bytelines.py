@@ -20,6 +20,7 @@ MAX_LINE = 10_000_000
 BROKEN = (OSError, EOFError, zlib.error)
 
 _BLOCK = 1 << 16
+_FAST_GZIP = 2  # five times as fast as the best level, for files a sixth larger
 # A byte of .zst can stand for thousands; fed in pieces this small, what comes out at a time stays small as well.
 _ZSTD_BLOCK = 1 << 12
 
@@ -55,6 +56,17 @@ def write(lines: Iterable[bytes], path: Path) -> int:
             file.write(line + b"\n")
             count += 1
     return count
+
+
+def piece(lines: Iterable[bytes], suffix: str) -> bytes:
+    """Lines as bytes of a file of that suffix: such pieces, written one after the other, are the file.
+
+    Compressed fast rather than well; the same lines give the same bytes.
+    """
+    data = b"".join(line + b"\n" for line in lines)
+    if suffix.lower() == ".gz":
+        return gzip.compress(data, compresslevel=_FAST_GZIP, mtime=0)
+    return bytes(_zstandard().ZstdCompressor().compress(data)) if suffix.lower() == ".zst" else data
 
 
 def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, groupby
-from pathlib import Path
 from statistics import median
 
-from baleen import bytelines
 from baleen.training.ordering import HopOrder
 from baleen.training.supervision import Lookup, Step
 from baleen.types import Fact, Record
@@ -137,22 +133,6 @@ def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agr
         pairs=len(pairs),
         same_pairs=sum(pairs),
     )
-
-
-def write_jsonl(records: Iterable[Record], path: Path | str) -> int:
-    """Write records a line each (.gz and .zst compressed) and say how many; the file appears only once complete."""
-    path = Path(path)
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        count = bytelines.write((_line(record) for record in records), aside)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return count
-
-
-def _line(record: Record) -> bytes:
-    return json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _hop(hop: int, lines: list[Inspected]) -> HopSummary:

@@ -50,8 +50,9 @@ from baleen.training.reading_metrics import (
 from baleen.training.reading_plan import APART, ReadingPlan
 from baleen.training.reading_scores import Scored, found_sentences, inferring, of_hops
 from baleen.training.reading_task import ReadingTask, SharedTask, train_heads
+from baleen.training.record_files import read_all
 from baleen.training.rounds import Rounds
-from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
+from baleen.training.run_folder import CHECKPOINT, RunFolder
 from baleen.training.sentence_agreement import sentence_agreement, total
 from baleen.training.supervision import Step, latent_hop, start, unfinished
 from baleen.training.unsearched import unsearched
@@ -73,6 +74,7 @@ class ReadingRun:
         self.plan, self.rounds, self.hops = plan, rounds, rounds.hops
         self.world: World = rounds.world
         self.run: RunFolder = rounds.run
+        self._known_steps: dict[str, list[Step]] = {}
 
     def train(self) -> None:
         """Every stage that is not done yet."""
@@ -132,22 +134,22 @@ class ReadingRun:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
         reading = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.rounds.device)
         processes, counts, agreement = self.run.processes, {}, {}
-        own = processes.own([each.example for each in self.world.read])
-        read = processes.collected(unsearched(own, self.world.passage, self.plan.infer))
-        self.run.write(read, folder / f"{READ}.jsonl.gz")
+        read, made = [each.example for each in self.world.read], unsearched(self.world.passage, self.plan.infer)
+        self.run.write_each(made, read, folder / f"{READ}.jsonl.gz", "laying out")
         for part in PARTS:
             own = processes.own(self._examples(part))
-            records = processes.collected(self._scored_by(reading, part, own))
+            steps = self._steps_of(part, own)
+            records = processes.collected(self._scored_by(reading, own, steps))
             self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
             if self.plan.infer:
-                known = sentence_agreement(reading, self._steps_of(part, own), self.world.passage)
+                known = sentence_agreement(reading, steps, self.world.passage)
                 agreement[part] = total(processes.collected([known])).to_json()
         return {"sentences": counts, "agreement": agreement, "unsearched": len(read)}
 
-    def _scored_by(self, reading: CrossEncoder, part: str, examples: Sequence[Example]) -> list[Scored]:
+    def _scored_by(self, reading: CrossEncoder, examples: Sequence[Example], steps: Sequence[Step]) -> list[Scored]:
         """These examples, with the best sentences of all that their hops found."""
-        passage, steps = self.world.passage, self._steps_of(part, examples)
+        passage = self.world.passage
         found = found_sentences(reading, steps, passage)
         gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
         return [Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in examples]
@@ -239,7 +241,10 @@ class ReadingRun:
     # What earlier stages made
 
     def _steps(self, part: str) -> list[Step]:
-        return list(read_records(self.run.folder("rankings") / f"{part}.jsonl.gz", Step))
+        """What every head and the scores are made from, so that it is read once."""
+        if part not in self._known_steps:
+            self._known_steps[part] = read_all(self.run.folder("rankings") / f"{part}.jsonl.gz", Step)
+        return self._known_steps[part]
 
     def _steps_of(self, part: str, examples: Sequence[Example]) -> list[Step]:
         qids = {example.qid for example in examples}
@@ -262,7 +267,7 @@ class ReadingRun:
     @cached_property
     def _scored(self) -> dict[str, dict[str, Scored]]:
         train, dev, read = (
-            {one.qid: one for one in read_records(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
+            {one.qid: one for one in read_all(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
             for part in (*PARTS, READ)
         )
         return {"train": {**train, **read}, "dev": dev}

@@ -16,19 +16,19 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from baleen import bytelines
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.distributed import World as Processes
-from baleen.training.inspection import write_jsonl
+from baleen.training.record_files import read_records as read_records
+from baleen.training.record_files import write_each, write_records
 from baleen.types import Record
 
 log = logging.getLogger(__name__)
 
-Kind = TypeVar("Kind", bound=Record)
+Item = TypeVar("Item")
 Report = Mapping[str, Any]
 Data = Callable[[Mapping[str, Any]], Any]
 
@@ -80,11 +80,17 @@ class RunFolder:
         return self.processes.agreed(self.report(stage) if self.processes.first else None)
 
     def write(self, records: Iterable[Record], file: Path) -> None:
-        """`write_jsonl` by the first process; the others make their records too, as that may take all of them."""
+        """`write_records` by the first process; the others make their records too, as that may take all of them."""
         if self.processes.first:
-            write_jsonl(records, file)
+            write_records(records, file)
         else:
             deque(records, maxlen=0)
+        self.processes.wait()
+
+    def write_each(self, make: Callable[[Item], Record], items: Sequence[Item], file: Path, doing: str) -> None:
+        """`write_each` of record_files.py by the first process."""
+        if self.processes.first:
+            write_each(make, items, file, doing)
         self.processes.wait()
 
     def save(self, model: Saved, folder: Path) -> None:
@@ -162,9 +168,3 @@ def write_text(file: Path, text: str) -> None:
     aside = file.with_name(f"{file.name}.new")
     aside.write_text(text, "utf-8")
     os.replace(aside, file)
-
-
-def read_records(file: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """What `write_jsonl` wrote, a record at a time."""
-    for line in bytelines.read(file):
-        yield kind.from_json(json.loads(line))

@@ -6,36 +6,39 @@ facts and others beside them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from baleen.condenser import best, sentence_fact
 from baleen.datasets import Example
-from baleen.progress import track
 from baleen.training.condenser_examples import gold_sids
 from baleen.training.likely_sentences import likelihood_scorer, shared_words
 from baleen.training.reading_scores import KEPT, Scored
 from baleen.training.supervision import Lookup
-from baleen.types import Fact, Query
+from baleen.types import Fact, Passage, Query
 
 
-def unsearched(examples: Sequence[Example], passages: Lookup, infer: bool = True) -> list[Scored]:
-    """Each with the sentences of its gold passages: the gold ones, and the others by how many words they share with it.
+def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scored]:
+    """A function from an example to the sentences of its gold passages.
 
-    Where no sentence of a passage is known for gold, the likeliest is, if `infer`.
+    The gold ones, and the others by how many words they share with it.  Where no sentence of a passage is known for
+    gold, the likeliest is, if `infer`.
     """
-    shown = track(examples, "laying out", len(examples), "questions")
-    return [_scored(example, passages, infer) for example in shown]
+
+    def scored(example: Example) -> Scored:
+        scorer = likelihood_scorer([example], passages) if infer else None
+        hops = {pid: hop for hop, pid in enumerate(dict.fromkeys(example.order), 1)}
+        gold, others = list[Fact](), list[Fact]()
+        for passage in map(passages, dict.fromkeys(example.gold)):
+            sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
+            gold += [sentence_fact(passage, sid, 0.0, hop) for sid in sids]
+            others += _others(example, passage, sids, hop)
+        return Scored(example.qid, tuple(best(others, KEPT)), tuple(gold))
+
+    return scored
 
 
-def _scored(example: Example, passages: Lookup, infer: bool) -> Scored:
-    scorer = likelihood_scorer([example], passages) if infer else None
-    hops = {pid: hop for hop, pid in enumerate(dict.fromkeys(example.order), 1)}
-    gold: list[Fact] = []
-    others: list[Fact] = []
-    for passage in map(passages, dict.fromkeys(example.gold)):
-        sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
-        scores = shared_words(example, passage)
-        written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
-        gold += [sentence_fact(passage, sid, 0.0, hop) for sid in sids]
-        others += [sentence_fact(passage, sid, scores[sid], hop) for sid in written if sid not in sids]
-    return Scored(example.qid, tuple(best(others, KEPT)), tuple(gold))
+def _others(example: Example, passage: Passage, gold: Sequence[int], hop: int) -> list[Fact]:
+    """The sentences of a passage that are not blank, but for the gold ones."""
+    scores = shared_words(example, passage)
+    facts = (sentence_fact(passage, sid, scores[sid], hop) for sid in range(len(scores)) if sid not in gold)
+    return [fact for fact in facts if fact.text.strip()]
