@@ -61,7 +61,7 @@ def with_config(config: CrossConfig) -> CrossInputs:
 
 
 def left_side(row: CrossInput) -> list[int]:
-    return row.ids[1 : row.right - 1]
+    return list(row.ids[1 : row.right - 1])
 
 
 def assert_well_formed(row: CrossInput, config: CrossConfig) -> None:
@@ -83,7 +83,7 @@ def assert_marked(rows: Sequence[CrossInput], texts: dict[int, str], config: Cro
         assert [place for place, number in enumerate(row.ids) if number == marker] == row.places
         ends = [*row.places[1:], len(row) - 1]
         for key, place, end in zip(row.keys, row.places, ends, strict=True):
-            found, expected = row.ids[place + 1 : end], tokens(texts[key])
+            found, expected = list(row.ids[place + 1 : end]), tokens(texts[key])
             assert found == expected[: len(found)]
             alone = len(row.keys) == 1 and len(row) == config.length
             assert len(found) == len(expected) or (alone and len(found) >= 8)
@@ -96,6 +96,47 @@ def assert_keeps_the_claim(row: CrossInput, query: Query, config: CrossConfig) -
     assert left_side(row)[: len(kept)] == kept
 
 
+def laid_by_definition(
+    inputs: CrossInputs, query: Query, passage: Passage
+) -> list[tuple[list[int], list[int], list[int]]]:
+    """Ids, places and keys of every window, sentence by sentence."""
+    left = inputs._query(query)
+    room = inputs.config.length - 3 - len(left)
+    title = tokens(passage.title)[: room // 4]
+    windows: list[list[tuple[int, list[int]]]] = []
+    for sid, text in enumerate(passage.sentences):
+        cut = tokens(text)[: room - len(title) - 1]
+        full = not windows or sum(len(ids) + 1 for _, ids in windows[-1]) + len(cut) + 1 > room - len(title)
+        if text.strip():
+            windows += [[]] if full else []
+            windows[-1].append((sid, cut))
+    rows = []
+    for window in windows:
+        ids, places = [token("[CLS]"), *left, token("[SEP]"), *title], []
+        for _, cut in window:
+            places.append(len(ids))
+            ids += [token("[MASK]"), *cut]
+        rows.append(([*ids, token("[SEP]")], places, [sid for sid, _ in window]))
+    return rows
+
+
+@UNHURRIED
+@given(QUERIES, st.lists(PASSAGES, max_size=3), CONFIGS)
+def test_passages_beside_one_query_are_laid_out_as_the_definition_has_it(
+    query: Query, passages: list[Passage], config: CrossConfig
+) -> None:
+    for learnt in (False, True):
+        inputs = with_config(config)
+        if learnt:
+            inputs.learn_queries([query])
+            inputs.learn(passages, sentences=True)
+        for passage, rows in zip(passages, inputs.sentences_of(query, passages), strict=True):
+            laid = [(list(row.ids), row.places, row.keys) for row in rows]
+            assert laid == laid_by_definition(inputs, query, passage)
+            assert all(row.right == len(inputs._query(query)) + 2 for row in rows)
+            assert inputs.sentences(query, passage) == rows
+
+
 @UNHURRIED
 @given(QUERIES, PASSAGES, CONFIGS)
 def test_markers_and_sentences_never_slip(query: Query, passage: Passage, config: CrossConfig) -> None:
@@ -104,7 +145,7 @@ def test_markers_and_sentences_never_slip(query: Query, passage: Passage, config
     assert_marked(rows, texts, config)
     for row in rows:
         assert_keeps_the_claim(row, query, config)
-        title = row.ids[row.right : row.places[0]]
+        title = list(row.ids[row.right : row.places[0]])
         assert title == tokens(passage.title)[: len(title)]
         assert passage.title.strip("\u200b ") == "" or title, "every window stands under the title"
 
@@ -265,7 +306,7 @@ def test_a_batch_is_padded_and_knows_sides_rows_and_places() -> None:
     ]
     batch = INPUTS.batch(rows)
     pad = token("[PAD]")
-    assert batch.ids.tolist() == [rows[0].ids, rows[1].ids + [pad] * 5]
+    assert batch.ids.tolist() == [list(rows[0].ids), [*rows[1].ids, *[pad] * 5]]
     assert batch.types.tolist() == [[0] * 3 + [1] * 7, [0] * 3 + [1] * 2 + [0] * 5]
     assert batch.attention.tolist() == [[True] * 10, [True] * 5 + [False] * 5]
     assert batch.rows.tolist() == [0, 0, 1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from baleen.datasets import Example
 from baleen.training.condenser_examples import gold_sids
-from baleen.training.likely_sentences import likelihood_scorer, likelihoods, likely_sentences
+from baleen.training.likely_sentences import likelihood_scorer, likelihoods, likely_sentences, shared_words
 from baleen.training.matching import contains, content_words, is_extractive, title_overlap
 from baleen.types import Passage, Query
 
@@ -97,6 +97,8 @@ def test_scores_are_those_of_the_definition(pid: str, asked: list[str], answer: 
         score += 0.3 * any(title_overlap(other.title, sentence) == 1 for other in others)
         expected.append(score + 0.5 * (is_extractive(answer) and contains(sentence, answer or "")))
     assert likelihoods(example, passage, PASSAGES.__getitem__) == expected
+    shares = [len((content_words(each) - title) & left) / max(1, len(left)) for each in passage.sentences]
+    assert shared_words(example, passage) == shares
 
 
 def test_questions_of_one_wording_over_other_passages_are_told_apart() -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baleen.training.matching import contains, content_words, name_words, spaced, stands_in, title_overlap, words
+from baleen.training.matching import (
+    contains,
+    content_words,
+    name_words,
+    shared,
+    spaced,
+    stands_in,
+    title_overlap,
+    words,
+)
 
 TEXTS = st.text(
     st.characters(codec="utf-8") | st.sampled_from("aB_1 .-\t\x1c\u0301\u00e9\u0130\u2013\ufb01\u00df"), max_size=12

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from baleen.condenser import score_sentences
+from baleen.condenser import best, score_sentences
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
 from baleen.training.condenser_examples import fact_examples, gold_facts, gold_sids
@@ -19,12 +19,12 @@ from baleen.training.loop import TrainConfig
 from baleen.training.reading_batches import ReadingTraining
 from baleen.training.reading_plan import ReadingPlan
 from baleen.training.reading_run import ReadingRun
-from baleen.training.reading_scores import AT_ONCE, found_sentences, inferring, of_hops
+from baleen.training.reading_scores import AT_ONCE, KEPT, found_sentences, inferring, of_hops
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import RunFolder
 from baleen.training.sentence_agreement import sentence_agreement
 from baleen.training.supervision import Step
-from baleen.types import Query
+from baleen.types import Fact, Query
 from rounds_fakes import learning_plan, toy_collection
 from toy_world import ToyWorld, make_world
 
@@ -174,6 +174,20 @@ def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: Rea
         scores = {(fact.pid, fact.sid): fact.score for fact in own}
         assert all(abs(scores[fact.pid, fact.sid] - fact.score) < 1e-4 for fact in together[qid])
     assert found_sentences(reading, [], read.world.passage) == {}
+
+
+def test_found_sentences_are_the_best_of_all_that_are_scored(read: ReadingRun) -> None:
+    """Scored and sorted one by one, with a fact made of each."""
+    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    steps, passage = read._steps("dev")[:AT_ONCE], read.world.passage
+    hops = [step.supervised for step in steps]
+    passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
+    scored = score_sentences(reading, [hop.query for hop in hops], passages, 1, Stopwatch(len(hops)))
+    expected: dict[str, list[Fact]] = {}
+    for hop, facts in zip(hops, scored, strict=True):
+        expected[hop.qid] = best([*expected.get(hop.qid, []), *facts], KEPT)
+    assert found_sentences(reading, steps, passage) == expected
+    assert max(map(len, expected.values())) == KEPT
 
 
 def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: ReadingRun) -> None:

@@ -98,10 +98,12 @@ def launch_sentences(
     watch: Stopwatch,
 ) -> Callable[[], list[list[Fact]]]:
     """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
+    reading.inputs.learn_queries(queries)
     reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
+    laid = [reading.inputs.sentences_of(query, own) for query, own in zip(queries, passages, strict=True)]
     windows = [
-        [(passage, row) for passage in own for row in reading.inputs.sentences(query, passage)]
-        for query, own in zip(queries, passages, strict=True)
+        [(passage, row) for passage, rows in zip(own, each, strict=True) for row in rows]
+        for own, each in zip(passages, laid, strict=True)
     ]
     for number, rows in enumerate(windows):
         watch.read(number, FIRST, sum(len(row) for _, row in rows))

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from baleen.errors import ConfigError
+from baleen.marked_passages import MarkedPassage, MarkedPassages
 from baleen.markup import FACT_SEPARATOR, fact_text, passage_text
 from baleen.token_memory import TokenMemory
 from baleen.tokenization import SpecialTokens, latest_within, moved, plain_tokenizer
@@ -58,7 +59,7 @@ class CrossConfig:
 class CrossInput:
     """One sequence: its tokens, where its right side starts, and the `places` that are read, `keys[i]` at `places[i]`."""
 
-    ids: list[int]
+    ids: Sequence[int]
     right: int
     places: list[int]
     keys: list[int]
@@ -108,6 +109,7 @@ class CrossInputs:
         self._memory, self._words = TokenMemory(self.tokenizer, remembered), lru_cache(remembered)(self._read_words)
         self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
         self._marker = self._id(config.marker)
+        self._marked_passages = MarkedPassages(self.tokenizer, self._marker, remembered)
         self._between = self._tokens(FACT_SEPARATOR.strip())
 
     def _id(self, token: str) -> int:
@@ -123,9 +125,13 @@ class CrossInputs:
     def learn(self, passages: Iterable[Passage], *, sentences: bool) -> None:
         """Tokenise passages that are about to be read, by sentence or whole, together: faster, and nothing else."""
         if sentences:
-            self._memory.learn(text for each in passages for text in (each.title, *each.sentences))
+            self._marked_passages.learn(passages)
         else:
             self._memory.learn(passage_text(each.title, text) for each in passages for text in (each.text, ""))
+
+    def learn_queries(self, queries: Iterable[Query]) -> None:
+        """The same, of queries and their facts."""
+        self._memory.learn(text for each in queries for text in (each.text, *map(fact_text, each.facts)))
 
     def learn_facts(self, facts: Iterable[Fact]) -> None:
         """The same, of facts."""
@@ -144,11 +150,28 @@ class CrossInputs:
 
     def sentences(self, query: Query, passage: Passage) -> list[CrossInput]:
         """The passage in as many windows as it takes; keys are the sids, each once, those of empty sentences left out."""
-        left, title = self._query(query), self._tokens(passage.title)
+        return self.sentences_of(query, [passage])[0]
+
+    def sentences_of(self, query: Query, passages: Iterable[Passage]) -> list[list[CrossInput]]:
+        """The same of several passages, beside a query that is laid out once."""
+        left = self._query(query)
+        before, room = array("i", [self._cls, *left, self._sep]), self._room(left)
+        return [
+            self._whole(before, marked) if marked.fits(room) else self._in_windows(left, marked)
+            for marked in map(self._marked_passages.of, passages)
+        ]
+
+    def _whole(self, before: array[int], passage: MarkedPassage) -> list[CrossInput]:
+        """A passage that fits as it is, which most do."""
+        start = len(before) + len(passage.title)
+        ids = before + passage.title + passage.ids
+        ids.append(self._sep)
+        return [CrossInput(ids, len(before), [start + place for place in passage.places], list(passage.sids))]
+
+    def _in_windows(self, left: list[int], passage: MarkedPassage) -> list[CrossInput]:
         room = self._room(left)
-        title = title[: room // 4]
-        marked = [(sid, self._tokens(text)) for sid, text in enumerate(passage.sentences) if text.strip()]
-        return [self._marked(left, title, part) for part in _windows(marked, room - len(title))]
+        title = passage.title[: room // 4].tolist()
+        return [self._marked(left, title, part) for part in _windows(passage.sentences(), room - len(title))]
 
     def facts(self, claim: str, facts: Sequence[Fact]) -> list[CrossInput]:
         """All facts side by side, in further windows what does not fit; keys are places in `facts`."""

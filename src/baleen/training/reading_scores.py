@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from baleen.condenser import best, launch_sentences, score_sentences, sentence_fact
+from baleen.condenser import FIRST, score_sentences, sentence_fact
 from baleen.crossencoder import CrossEncoder
+from baleen.crossinputs import CrossInput
 from baleen.progress import progress
 from baleen.stopwatch import Stopwatch
 from baleen.training.condenser_examples import FactsOf, Scorer, gold_sids
@@ -21,6 +25,7 @@ KEPT = 30  # sentences of each question that are kept with their scores
 AT_ONCE = 64  # queries whose passages are scored together
 
 Item = TypeVar("Item")
+_Place = tuple[float, str, int]  # score, pid and sid of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +42,48 @@ class Scored(Record):
 
 def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
     """By qid, the best sentences of all that its hops found."""
-    found: dict[str, list[Fact]] = {}
+    found: dict[str, list[_Place]] = {}
     with progress("scoring", len(steps), "queries") as bar:
         launched = ((some, _launched(reading, some, passage)) for some in _slices(steps, AT_ONCE))
         for some, collect in _one_ahead(launched):
-            for step, facts in zip(some, collect(), strict=True):
+            for step, places in zip(some, collect(), strict=True):
                 qid = step.supervised.qid
-                found[qid] = best([*found.get(qid, []), *facts], KEPT)
+                found[qid] = sorted([*found.get(qid, ()), *places])[:KEPT]
             bar.advance(len(some))
-    return found
+    return {
+        qid: [sentence_fact(passage(pid), sid, -score, 1) for score, pid, sid in places]
+        for qid, places in found.items()
+    }
 
 
-def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[Fact]]]:
+def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Place]]]:
     """All passages of these hops, begun to be read."""
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    return launch_sentences(reading, [hop.query for hop in hops], passages, 1, Stopwatch(len(hops)))
+    reading.inputs.learn_queries(hop.query for hop in hops)
+    reading.inputs.learn((each for own in passages for each in own), sentences=True)
+    laid = [reading.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
+    windows = [
+        [(each.pid, row) for each, rows in zip(own, found, strict=True) for row in rows]
+        for own, found in zip(passages, laid, strict=True)
+    ]
+    said = reading.launch(FIRST, [row for rows in windows for _, row in rows])
+    return partial(_places, windows, said)
+
+
+def _places(
+    windows: Sequence[Sequence[tuple[str, CrossInput]]], said: Callable[[], list[npt.NDArray[np.float32]]]
+) -> list[list[_Place]]:
+    """Of each hop every sentence with its score, turned round, so that the best one is the least."""
+    scores = iter(said())
+    return [
+        [
+            (-score, pid, sid)
+            for pid, row in rows
+            for sid, score in zip(row.keys, next(scores)[:, 0].tolist(), strict=True)
+        ]
+        for rows in windows
+    ]
 
 
 def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:

@@ -68,8 +68,8 @@ def _by_forks(
 
 
 def _begin(*held: Any) -> None:
-    """What is here already is kept out of collections, which would copy the pages that it stands on."""
-    gc.freeze()
+    """Garbage is not searched for, which would copy all pages that objects stand on: it goes when the process does."""
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts a run means the first process, which ends the others
     _held.append(held)
 
