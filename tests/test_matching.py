@@ -13,7 +13,6 @@ from baleen.training.matching import (
     contains,
     content_words,
     name_words,
-    shared,
     spaced,
     stands_in,
     title_overlap,
