@@ -71,6 +71,22 @@ def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_a_query_gathers_the_same_beside_a_longer_one(index: Index, device: str) -> None:
+    """Each has its own number of probes, whatever it shares a batch with."""
+    searcher = DeviceSearcher(index.codec, index.segments, device)
+    limits = Limits(probes=None, candidates=30, refined=15)
+    queries = [query_of(2, 0, 0), query_of(200, 0, 1)]
+    assert len({min(limits.probes_of(len(query.query)), index.codec.cells) for query in queries}) == 2
+    alive = [segment.alive for segment in index.segments]
+    together = searcher.find(queries, 5, limits, (32, 8), [alive] * 2)
+    for query, found in zip(queries, together, strict=True):
+        (alone,) = searcher.find([query], 5, limits, (32, 8), [alive])
+        assert set(zip(found.segments.tolist(), found.rows.tolist(), strict=True)) == set(
+            zip(alone.segments.tolist(), alone.rows.tolist(), strict=True)
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, device)
     query = query_of(20, 4, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen.index import kernels
-from baleen.index.kernels import EMPTY
+from baleen.index.kernels import BYTE_ZERO, EMPTY
 from baleen.index.search import TABLE_MAX
 from baleen.index.segment import invert
 from baleen.index.vector_ir import LANES
@@ -103,12 +104,16 @@ def test_cell_scores_are_rounded_products(cells: int, dim: int, lanes: int) -> N
     queries = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     blocks = -(-cells // LANES)
     scores, best = kernels.aligned((cells, LANES), np.int16), kernels.aligned((blocks, LANES), np.int16)
+    score_bytes = kernels.aligned((cells, LANES), np.uint8)
     middle = blocks // 2
     for start, stop in [(middle, blocks), (0, middle)]:  # as two threads would share them
-        kernels.cell_scores(centroids, queries, lanes, 100.0, scores, best, start, stop)
-    exact = (centroids[:cells].astype(np.float64) @ queries) * 100
-    assert np.abs(scores[:, :lanes] - exact[:, :lanes]).max() <= 0.5 + 1e-3
+        kernels.cell_scores(centroids, queries, lanes, (100.0, 10.0), scores, score_bytes, best, start, stop)
+    exact = centroids[:cells].astype(np.float64) @ queries
+    assert np.abs(scores[:, :lanes] - 100 * exact[:, :lanes]).max() <= 0.5 + 1e-3
     assert (scores[:, lanes:] == EMPTY).all()
+    expected = np.clip(10 * exact[:, :lanes] + BYTE_ZERO, 0, 255)
+    assert np.abs(score_bytes[:, :lanes] - expected).max() <= 0.5 + 1e-3
+    assert (score_bytes[:, lanes:] == 0).all()
     for block in range(blocks):
         part = scores[block * LANES : (block + 1) * LANES, :lanes]
         np.testing.assert_array_equal(best[block, :lanes], part.max(axis=0))
@@ -172,11 +177,13 @@ def slow_gather(scores: Array, cells: Array, lists: dict[int, list[int]], allowe
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
-def test_gathering_sums_the_best_gain_of_each_lane_search_after_search(kind: type) -> None:
+@pytest.mark.parametrize("edges", [[0, 50], [0, 7, 50], [0, 1, 2, 49, 50], [30, 50]])
+def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: type, edges: list[int]) -> None:
     passages = Passages(50, 30, 2)
     segment_cells, offsets, postings = invert(passages.codes, passages.offsets)
     lists = {int(cell): postings[offsets[i] : offsets[i + 1]].tolist() for i, cell in enumerate(segment_cells)}
-    tally, stamp = np.zeros((50, 2), np.int32), 0
+    postings = postings.astype(kind)
+    tally = np.full((50, 2), 99, np.int32)  # as the search before may have left it
     for search, (lanes, probes, share) in enumerate(
         [(70, 4, 1.0), (3, 2, 0.5), (1, 30, 0.0), (70, 30, 0.7), (2, 1, 1.0)]
     ):
@@ -184,14 +191,23 @@ def test_gathering_sums_the_best_gain_of_each_lane_search_after_search(kind: typ
         cells = np.empty((lanes, probes), np.int32)
         kernels.probe_cells(scores, block_bests(scores), cells, 0, lanes)
         allowed = chance(search).random(50) < share
-        touched = np.empty(50, np.int64)
-        count = kernels.gather(
-            segment_cells, offsets, postings.astype(kind), scores, cells, allowed, tally, stamp, touched
-        )
-        rows = touched[:count].tolist()
-        assert len(set(rows)) == count
-        assert {row: int(tally[row, 1]) for row in rows} == slow_gather(scores, cells, lists, allowed)
-        stamp += lanes
+        starts, ends, gains = kernels.probed_lists(segment_cells, offsets, scores, cells)
+        places, found = kernels.skip_rows(postings, starts, ends, edges[0]), {}
+        for first, stop in pairwise(edges):
+            rows, evidence = np.empty(stop - first, np.int64), np.empty(stop - first, np.int32)
+            count = kernels.gather(postings, places, ends, gains, allowed, first, stop, tally, rows, evidence)
+            assert len({*rows[:count].tolist()}) == count
+            found |= dict(zip(rows[:count].tolist(), evidence[:count].tolist(), strict=True))
+        expected = slow_gather(scores, cells, lists, allowed)
+        assert found == {row: gain for row, gain in expected.items() if row >= edges[0]}
+        np.testing.assert_array_equal(places, ends)
+
+
+def test_a_list_without_rows_to_skip_to_ends_where_it_ends() -> None:
+    postings = np.array([2, 5, 9, 0, 3], np.uint16)
+    starts, ends = np.array([[0, 3, 0]]), np.array([[3, 5, 0]])  # the last one is empty
+    for first, expected in [(0, [0, 3, 0]), (1, [0, 4, 0]), (3, [1, 4, 0]), (9, [2, 5, 0]), (10, [3, 5, 0])]:
+        assert kernels.skip_rows(postings, starts, ends, first).tolist() == [expected]
 
 
 LAYOUTS = [((3, 0), (2, 0)), ((64, 5), (32, 8)), ((65, 70), (32, 8)), ((1, 1), (1, 1)), ((100, 0), (100, 0))]
@@ -208,16 +224,27 @@ def slow_both(best: Array, lanes: tuple[int, int], keep: tuple[int, int]) -> int
     return slow_focus(flat[: lanes[0]], keep[0]) + slow_focus(flat[split : split + lanes[1]], keep[1])
 
 
+@pytest.mark.parametrize("spread", [4, 256])  # ties, and all bytes
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep: tuple[int, int]) -> None:
-    passages, rows = Passages(40, 25, 2), np.array([0, 3, 7, 8, 39])
-    scores = random_scores(len(blocks_of(lanes)), 25, blocks_of(lanes), spread=12_000)
+def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep: tuple[int, int], spread: int) -> None:
+    passages, rows, counts = Passages(40, 25, 2), np.array([0, 3, 7, 8, 39]), blocks_of(lanes)
+    score_bytes = aligned_copy(chance(3).integers(spread, size=(len(counts), 25, LANES)).astype(np.uint8))
+    for block, count in enumerate(counts):
+        score_bytes[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
-        kernels.prune(scores, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
+        kernels.prune(score_bytes, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
     for row, found in zip(rows.tolist(), out.tolist(), strict=True):
-        best = scores[:, passages.codes[passages.tokens(row)]].max(axis=1)  # (blocks, 64)
+        best = score_bytes[:, passages.codes[passages.tokens(row)]].max(axis=1)  # (blocks, 64)
         assert found == slow_both(best, lanes, keep)
+
+
+@UNHURRIED
+@given(matches=st.lists(st.integers(0, 255) | st.integers(0, 2), min_size=1, max_size=150), keep=st.integers(1, 160))
+def test_a_focused_sum_of_bytes_is_that_of_the_largest(matches: list[int], keep: int) -> None:
+    padded = np.zeros(-(-len(matches) // LANES) * LANES, np.uint8)
+    padded[: len(matches)] = matches
+    assert kernels.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
 @pytest.mark.parametrize("subspaces", [2, 6, 16, 64])

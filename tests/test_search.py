@@ -104,10 +104,16 @@ def test_an_index_smaller_than_what_would_be_refined_is_searched_exactly(index: 
 
 
 def test_a_setting_that_is_given_holds_and_the_others_go_by_it() -> None:
-    assert SearchConfig(candidates=500).for_depth(10) == (16, 500, 500)
-    assert SearchConfig(refined=500).for_depth(10) == (16, 32_768, 500)
-    assert SearchConfig().for_depth(1000) == (16, 160_000, 40_000)
+    assert SearchConfig(candidates=500).for_depth(10) == (None, 500, 500)
+    assert SearchConfig(refined=500).for_depth(10) == (None, 32_768, 500)
+    assert SearchConfig().for_depth(1000) == (None, 160_000, 40_000)
     assert SearchConfig(probes=2, candidates=1, refined=1).for_depth(10) == (2, 20, 20), "enough to return ten"
+
+
+def test_a_short_query_looks_into_more_cells_with_each_vector() -> None:
+    limits = SearchConfig().for_depth(10)
+    assert [limits.probes_of(vectors) for vectors in (1, 16, 22, 64, 500)] == [64, 64, 46, 16, 16]
+    assert SearchConfig(probes=3).for_depth(10).probes_of(22) == 3
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -118,9 +118,9 @@ def kernel_rates(index: Index, query: QueryVectors) -> tuple[float, float | None
     searcher = Searcher(index.codec, index.segments, threads=1)
     lanes = Lanes.of(query, index.codec, index.focus)
     entries, lane_offsets, inverse_step = searcher.tables(lanes)
-    scores, _ = searcher.cell_scores(lanes, inverse_step)
+    scores, score_bytes, _ = searcher.cell_scores(lanes, inverse_step)
     found = _some_passages(index)
-    prune_rate = _rate(len(found), lambda: searcher.prune(lanes, scores, found))
+    prune_rate = _rate(len(found), lambda: searcher.prune(lanes, score_bytes, found))
     if not index.codec.subspaces:
         return prune_rate, None
     return prune_rate, _rate(len(found), lambda: searcher.refine(lanes, scores, entries, lane_offsets, found))

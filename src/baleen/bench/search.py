@@ -174,7 +174,7 @@ def _sweep_row(
     return SweepRow(
         dataset=work.data.name,
         bits=index.codec.bits,
-        probes=limits.probes,
+        probes=limits.probes_of(len(measured[0].query)),
         candidates=limits.candidates,
         refined=limits.refined,
         recall=recall(result.pids, expected),

@@ -101,7 +101,7 @@ class DeviceSearcher:
 
     def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[Found]:
         scores = batch.vectors @ self.centroids.T  # (queries, lanes, cells)
-        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], limits.probes)
+        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], limits)
         found = []
         for query in range(len(scores)):
             mask = torch.from_numpy(allowed[query]).to(self.device)
@@ -117,17 +117,21 @@ class DeviceSearcher:
         rows = torch.from_numpy(np.flatnonzero(allowed)).to(self.device)
         return self._found(rows, self._score(batch, query, rows))
 
-    def _gather(self, scores: Tensor, mask: Tensor, probes: int) -> Tensor:
+    def _gather(self, scores: Tensor, mask: Tensor, limits: Limits) -> Tensor:
         """Evidence (queries, passages): for each lane the best of a passage's probed cells over the worst one probed."""
         queries, lanes, cells = scores.shape
-        best = scores.topk(min(probes, cells), dim=2)
-        gains = torch.where(mask[:, :, None], best.values - best.values[:, :, -1:] + 1e-4, 0.0).flatten()
-        probed = best.indices.flatten()
+        probes = [min(limits.probes_of(count), cells) for count in mask.sum(dim=1).tolist()]
+        best = scores.topk(max(probes), dim=2)
+        last = torch.tensor(probes, device=self.device)[:, None, None] - 1
+        worst = best.values.gather(2, last.expand(-1, lanes, -1))
+        probed = mask[:, :, None] & (torch.arange(max(probes), device=self.device) <= last)
+        gains = torch.where(probed, best.values - worst + 1e-4, 0.0).flatten()
+        visited = best.indices.flatten()
         owner = torch.arange(queries * lanes, device=self.device).repeat_interleave(best.indices.shape[2])
-        lists = self.cell_ends[probed] - self.cell_starts[probed]
-        visits = torch.repeat_interleave(torch.arange(len(probed), device=self.device), lists)
+        lists = self.cell_ends[visited] - self.cell_starts[visited]
+        visits = torch.repeat_interleave(torch.arange(len(visited), device=self.device), lists)
         inside = torch.arange(len(visits), device=self.device) - (lists.cumsum(0) - lists)[visits]
-        passages = self.postings[self.cell_starts[probed][visits] + inside].long()
+        passages = self.postings[self.cell_starts[visited][visits] + inside].long()
         total = int(self.starts[-1])
         # A stable sort keeps a lane's cells best first, so the first visit of a passage is the one that counts.
         keys, order = (owner[visits] * total + passages).sort(stable=True)

@@ -2,13 +2,15 @@
 
 Scores inside the kernels are int16 multiples of one step per search (`search.py` chooses it).  Query vectors stand in
 *lanes*, 64 to a block, the claim's blocks first and the facts' after them; a lane without a vector scores `EMPTY`, which
-no sum ever reaches.  `scoring.py` is the reference for all of this.
+no sum ever reaches.  `scoring.py` is the reference for all of this.  Where centroids alone are told apart, a score is a
+byte: the scores of all cells are then half as large, and it is the way to memory that takes the time.
 
     map_lanes           query vectors                         -> lanes in the codec's space
     lookup_*            codebooks x query                     -> what each residual byte adds to each lane
     cell_scores         centroids x query                     -> a score for each (cell, lane)
     probe_cells         the best cells of each lane
-    gather              their inverted lists                  -> evidence for each passage
+    probed_lists        where their inverted lists are, and what each is worth
+    gather              those lists                           -> evidence for each passage
     select_largest      the best of many, without sorting
     prune               passages, by their cells alone        -> focused scores
     refine              passages, by cells and residuals      -> focused scores
@@ -24,11 +26,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from baleen.index.vector_ir import LANES, best_cells, best_tokens, count_at_least, dot_rows
+from baleen.index.vector_ir import LANES, best_bytes, best_tokens, count_at_least, count_bytes_at_least, dot_rows
 
 Array = npt.NDArray[Any]
 
 EMPTY = -20_000  # the score of a lane without a vector: below any real one, and far from overflow
+BYTE_ZERO = 51  # the byte of a score of 0: a fifth of the bytes is for scores below it, which are hardly ever the best
 
 
 def aligned(shape: tuple[int, ...], kind: npt.DTypeLike) -> Array:
@@ -110,15 +113,19 @@ def cell_scores(
     centroids: Array,
     queries: Array,
     lanes: int,
-    inverse_step: float,
+    inverse_steps: tuple[float, float],
     scores: Array,
+    score_bytes: Array,
     block_best: Array,
     start: int,
     stop: int,
 ) -> None:
-    """scores[cell, lane] for the cells of blocks start:stop, 64 cells each, and the best of each block for each lane."""
+    """scores[cell, lane] for the cells of blocks start:stop, 64 cells each, and the best of each block for each lane.
+
+    score_bytes[cell, lane] are the same in steps of their own, counted from BYTE_ZERO; a lane without a vector has 0.
+    """
     cells, dim = scores.shape[0], queries.shape[0]
-    scale = np.float32(inverse_step)
+    scale, byte_scale = np.float32(inverse_steps[0]), np.float32(inverse_steps[1])
     products = np.empty((4, LANES), np.float32)
     for block in range(start, stop):
         best = block_best[block]
@@ -127,13 +134,16 @@ def cell_scores(
         for cell in range(block * LANES, min((block + 1) * LANES, cells), 4):
             dot_rows(centroids.ctypes.data + cell * dim * 4, queries.ctypes.data, dim, products.ctypes.data)
             for r in range(min(4, cells - cell)):
-                row, product = scores[cell + r], products[r]
+                row, byte_row, product = scores[cell + r], score_bytes[cell + r], products[r]
                 for lane in range(LANES):
                     value = np.int16(np.floor(product[lane] * scale + np.float32(0.5)))
                     row[lane] = value
                     best[lane] = max(best[lane], value)
+                for lane in range(LANES):
+                    counted = product[lane] * byte_scale + np.float32(BYTE_ZERO + 0.5)
+                    byte_row[lane] = np.uint8(min(max(counted, np.float32(0)), np.float32(255)))
                 for lane in range(lanes, LANES):
-                    row[lane] = EMPTY
+                    row[lane], byte_row[lane] = EMPTY, 0
 
 
 @njit(nogil=True, cache=True)
@@ -165,38 +175,75 @@ def probe_cells(scores: Array, block_best: Array, cells: Array, start: int, stop
 
 
 @njit(nogil=True, cache=True)
-def gather(
-    segment_cells: Array, segment_offsets: Array, postings: Array, scores: Array, cells: Array, allowed: Array,
-    tally: Array, stamp: int, touched: Array,
-) -> int:  # fmt: skip
-    """Collect evidence for the passages in the probed cells: for each lane, the best of a passage's cells over the worst
-    cell that the lane probed.
+def probed_lists(
+    segment_cells: Array, segment_offsets: Array, scores: Array, cells: Array
+) -> tuple[Array, Array, Array]:
+    """Of every (lane, probe): where the cell's list starts and ends, and what it is worth to a passage.
 
-    tally[row] is (stamp of the last lane that counted the row, evidence); stamps above `stamp` belong to this search, so
-    nothing need be cleared between searches.  Fills `touched` with the rows that have evidence and returns how many.
+    That is the cell's score over the worst cell that the lane probed, and 1 for that one.
     """
-    count, probes = 0, cells.shape[1]
+    starts, ends = np.zeros(cells.shape, np.int64), np.zeros(cells.shape, np.int64)
+    gains = np.zeros(cells.shape, np.int32)
     for lane in range(cells.shape[0]):
-        lane_scores, at, mark = scores[lane // LANES], lane % LANES, stamp + 1 + lane
-        floor = np.int32(lane_scores[cells[lane, probes - 1], at]) - 1
-        for probe in range(probes):
+        lane_scores, at = scores[lane // LANES], lane % LANES
+        floor = np.int32(lane_scores[cells[lane, -1], at]) - 1
+        for probe in range(cells.shape[1]):
             cell = cells[lane, probe]
             place = np.searchsorted(segment_cells, cell)
-            if place == len(segment_cells) or segment_cells[place] != cell:
-                continue
-            gain = np.int32(lane_scores[cell, at]) - floor
-            for i in range(segment_offsets[place], segment_offsets[place + 1]):
-                row = postings[i]
-                last = tally[row, 0]
-                if last <= stamp:
-                    if allowed[row]:
-                        tally[row, 0] = mark
-                        tally[row, 1] = gain
-                        touched[count] = row
-                        count += 1
-                elif last != mark:
-                    tally[row, 0] = mark
-                    tally[row, 1] += gain
+            if place < len(segment_cells) and segment_cells[place] == cell:
+                starts[lane, probe], ends[lane, probe] = segment_offsets[place], segment_offsets[place + 1]
+                gains[lane, probe] = np.int32(lane_scores[cell, at]) - floor
+    return starts, ends, gains
+
+
+@njit(nogil=True, cache=True)
+def skip_rows(postings: Array, starts: Array, ends: Array, first: int) -> Array:
+    """Where each list's rows from `first` on start."""
+    places = starts.copy()
+    for lane in range(places.shape[0] if first > 0 else 0):
+        for probe in range(places.shape[1]):
+            low, high = starts[lane, probe], ends[lane, probe]
+            while low < high:
+                middle = (low + high) >> 1
+                if postings[middle] < first:
+                    low = middle + 1
+                else:
+                    high = middle
+            places[lane, probe] = low
+    return places
+
+
+@njit(nogil=True, cache=True)
+def gather(
+    postings: Array, places: Array, ends: Array, gains: Array, allowed: Array, first: int, stop: int, tally: Array,
+    rows: Array, evidence: Array,
+) -> int:  # fmt: skip
+    """Collect evidence for the passages first:stop in the probed lists: the sum over lanes of the best list's gain.
+
+    `places` says where each list's rows from `first` on start, and is moved on to those from `stop` on.  `tally` has two
+    int32 for each of these passages: they are few, so that it stays in the cache.  Fills `rows` and `evidence` with the
+    passages that have some and returns how many.
+    """
+    count = 0
+    tally[: stop - first] = 0  # (the last lane that counted the row, plus 1; evidence)
+    for lane in range(places.shape[0]):
+        for probe in range(places.shape[1]):
+            gain, place, end = gains[lane, probe], places[lane, probe], ends[lane, probe]
+            while place < end:
+                row = np.int64(postings[place])
+                if row >= stop:
+                    break
+                place += 1
+                last = tally[row - first, 0]
+                if last == 0 and allowed[row]:
+                    rows[count] = row
+                    count += 1
+                if last != lane + 1 and (last > 0 or allowed[row]):
+                    tally[row - first, 0] = lane + 1
+                    tally[row - first, 1] += gain
+            places[lane, probe] = place
+    for i in range(count):
+        evidence[i] = tally[rows[i] - first, 1]
     return count
 
 
@@ -280,24 +327,50 @@ def _both_sums(matches: Array, lanes: tuple[int, int], keep: tuple[int, int]) ->
 
 
 @njit(nogil=True, cache=True)
+def focused_byte_sum(matches: Array, lanes: int, keep: int) -> Any:
+    """`focused_sum` of uint8 matches, padded to whole blocks with zeros."""
+    total = np.int64(0)
+    if keep >= lanes:
+        for lane in range(lanes):
+            total += matches[lane]
+        return total
+    low, high = np.int64(0), np.int64(255)
+    while low < high:  # the largest threshold that at least `keep` values reach
+        middle = (low + high + 1) >> 1
+        if count_bytes_at_least(matches.ctypes.data, len(matches) // LANES, np.uint8(middle)) >= keep:
+            low = middle
+        else:
+            high = middle - 1
+    above = np.int64(0)
+    for lane in range(lanes):
+        over = np.int64(matches[lane] > low)
+        total += over * matches[lane]
+        above += over
+    return total + (keep - above) * low
+
+
+@njit(nogil=True, cache=True)
 def prune(
-    scores: Array, codes: Array, offsets: Array, rows: Array, lanes: tuple[int, int], keep: tuple[int, int], out: Array,
-    start: int, stop: int,
+    score_bytes: Array, codes: Array, offsets: Array, rows: Array, lanes: tuple[int, int], keep: tuple[int, int],
+    out: Array, start: int, stop: int,
 ) -> None:  # fmt: skip
     """out[i] = the focused score of passage rows[i] with every token taken for its centroid, for i in start:stop."""
-    blocks, cells = scores.shape[0], scores.shape[1]
-    matches = np.empty(blocks * LANES, np.int16)
+    blocks, cells = score_bytes.shape[0], score_bytes.shape[1]
+    split = (lanes[0] + LANES - 1) // LANES * LANES
+    matches = np.empty(blocks * LANES, np.uint8)
     for i in range(start, stop):
         first = offsets[rows[i]]
         tokens = offsets[rows[i] + 1] - first
         for block in range(blocks):
-            best_cells(
-                scores.ctypes.data + block * cells * LANES * 2,
+            best_bytes(
+                score_bytes.ctypes.data + block * cells * LANES,
                 codes.ctypes.data + 2 * first,
                 tokens,
-                matches.ctypes.data + block * LANES * 2,
+                matches.ctypes.data + block * LANES,
             )
-        out[i] = _both_sums(matches, lanes, keep)
+        out[i] = focused_byte_sum(matches[:split], lanes[0], keep[0])
+        if lanes[1]:
+            out[i] += focused_byte_sum(matches[split:], lanes[1], keep[1])
 
 
 @njit(nogil=True, cache=True)

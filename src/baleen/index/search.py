@@ -38,6 +38,8 @@ Focus = tuple[int | None, int | None]  # how many of the claim's and of the fact
 CELL_RANGE, RESIDUAL_RANGE = 12_000, 20_000
 TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
+PROBED, LEAST_PROBES, MOST_PROBES = 1024, 16, 64  # cells: of all of a claim's vectors together, and of each
+SHORTEST_STRETCH, LONGEST_STRETCH = 4096, 65_536  # passages whose evidence is gathered at once
 PIECES = 4  # that each thread's share of the work is cut into: who is held up by other work on the machine does fewer
 
 ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, out, start, stop
@@ -45,14 +47,17 @@ ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How much of the index a search looks at; what is None goes by how many passages are wanted.
+    """How much of the index a search looks at; what is None goes by the query and by how many passages are wanted.
+
+    All vectors of a query together look into about 1,024 cells, so a short query looks farther: of the best ten of 10,553
+    real passages, for questions of some 20 vectors, 16 cells each leave six in a thousand in cells that nobody probes.
 
     The defaults follow what was measured (`docs/benchmarks.md`): with 4,096 refined of 16,384 candidates, 99% of the best
     ten and 95% of the best hundred that an exact search of an index of 354,282 real passages finds; over 100,000 synthetic
     ones, where centroids tell less, twice the candidates find a quarter more of them in almost the same time.
     """
 
-    probes: int = 16
+    probes: int | None = None
     candidates: int | None = None
     refined: int | None = None
 
@@ -70,9 +75,13 @@ class SearchConfig:
 
 
 class Limits(NamedTuple):
-    probes: int
+    probes: int | None
     candidates: int
     refined: int
+
+    def probes_of(self, vectors: int) -> int:
+        """The cells that each of a claim's vectors looks into."""
+        return min(MOST_PROBES, max(LEAST_PROBES, PROBED // max(1, vectors))) if self.probes is None else self.probes
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +190,9 @@ class Searcher:
     def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The k best allowed passages, at least; a few that scored lower may follow."""
         entries, lane_offsets, inverse_step = self.tables(lanes)
-        scores, block_best = self.cell_scores(lanes, inverse_step)
+        scores, score_bytes, block_best = self.cell_scores(lanes, inverse_step)
         found = self.gather(lanes, scores, block_best, limits, allowed)
-        found = self.prune(lanes, scores, found)
+        found = self.prune(lanes, score_bytes, found)
         found = found.take(kernels.select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
             found = self.refine(lanes, scores, entries, lane_offsets, found)
@@ -211,8 +220,7 @@ class Searcher:
     def tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
         """Lookup tables of bytes, what they leave out of each lane, and how many steps make 1."""
         codec, blocks = self.codec, lanes.blocks
-        longest = float(np.sqrt((lanes.queries**2).sum(axis=1).max(initial=0)))
-        least = codec.largest_centroid * longest / CELL_RANGE or 1.0
+        least = self._largest_score(lanes) / CELL_RANGE
         entries = self._scratch("entries", (blocks, codec.subspaces, 256, LANES), np.uint8)
         lane_offsets = np.zeros((blocks, LANES), np.int16)
         if not codec.subspaces:
@@ -236,45 +244,69 @@ class Searcher:
         self._share(blocks, quantise)
         return entries, lane_offsets.ravel(), inverse_step
 
-    def cell_scores(self, lanes: Lanes, inverse_step: float) -> tuple[Array, Array]:
-        """(blocks, cells, 64) int16, and (blocks, cells / 64, 64) the best of every 64 cells."""
+    def _largest_score(self, lanes: Lanes) -> float:
+        """No cell scores more with any lane."""
+        longest = float(np.sqrt((lanes.queries**2).sum(axis=1).max(initial=0)))
+        return self.codec.largest_centroid * longest or 1.0
+
+    def cell_scores(self, lanes: Lanes, inverse_step: float) -> tuple[Array, Array, Array]:
+        """(blocks, cells, 64) int16, the same as bytes, and (blocks, cells / 64, 64) the best of every 64 cells."""
         codec = self.codec
         parts = -(-codec.cells // LANES)
         scores = self._scratch("scores", (lanes.blocks, codec.cells, LANES), np.int16)
+        score_bytes = self._scratch("score_bytes", (lanes.blocks, codec.cells, LANES), np.uint8)
         best = self._scratch("block_best", (lanes.blocks, parts, LANES), np.int16)
+        inverse_steps = (inverse_step, (255 - kernels.BYTE_ZERO) / self._largest_score(lanes))
 
         def run(start: int, stop: int) -> None:
             for block in range(lanes.blocks):
                 kernels.cell_scores(
-                    codec.float_centroids, lanes.queries[block], lanes.in_block(block), inverse_step,
-                    scores[block], best[block], start, stop,
+                    codec.float_centroids, lanes.queries[block], lanes.in_block(block), inverse_steps,
+                    scores[block], score_bytes[block], best[block], start, stop,
                 )  # fmt: skip
 
         self._share(parts, run, smallest=4)
-        return scores, best
+        return scores, score_bytes, best
 
     def gather(self, lanes: Lanes, scores: Array, block_best: Array, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The passages with the most evidence in the cells that the claim's vectors probe; facts do not probe."""
-        probes = min(limits.probes, self.codec.cells)
+        probes = min(limits.probes_of(lanes.lanes[0]), self.codec.cells)
         cells = np.empty((lanes.lanes[0], probes), np.int32)
         self._share(
             len(cells), lambda start, stop: kernels.probe_cells(scores, block_best, cells, start, stop), smallest=8
         )
-        parts = []
-        for number, (segment, mask) in enumerate(zip(self.segments, allowed, strict=True)):
-            tally, stamp = self._tally(number, len(segment), len(cells))
-            touched = self._scratch("touched", (len(segment),), np.int64)
-            count = kernels.gather(
-                segment.cells, segment.cell_offsets, segment.postings, scores, cells, mask, tally, stamp, touched
-            )
-            rows = touched[:count].copy()
-            parts.append((rows, tally[rows, 1]))
+        parts = [
+            self._evidence(segment, kernels.probed_lists(segment.cells, segment.cell_offsets, scores, cells), mask)
+            for segment, mask in zip(self.segments, allowed, strict=True)
+        ]
         found = Found.join(parts)
         return found.take(kernels.select_largest(found.scores, limits.candidates))
 
-    def prune(self, lanes: Lanes, scores: Array, found: Found) -> Found:
+    def _evidence(self, segment: Segment, lists: tuple[Array, Array, Array], allowed: Array) -> tuple[Array, Array]:
+        """The passages in the lists, and the evidence for each; stretch by stretch, the same for any number of threads."""
+        (starts, ends, gains), stretch = lists, _stretch(len(segment))
+        stretches = range(0, len(segment), stretch)
+        rows = self._scratch("rows", (len(segment),), np.int64)
+        evidence = self._scratch("evidence", (len(segment),), np.int32)
+        counts = [0] * len(stretches)
+
+        def run(start: int, stop: int) -> None:
+            tally = self._scratch("tally", (stretch, 2), np.int32)
+            places = kernels.skip_rows(segment.postings, starts, ends, start * stretch)
+            for number in range(start, stop):
+                part = slice(number * stretch, min((number + 1) * stretch, len(segment)))
+                counts[number] = kernels.gather(
+                    segment.postings, places, ends, gains, allowed, part.start, part.stop, tally,
+                    rows[part], evidence[part],
+                )  # fmt: skip
+
+        self._share(len(stretches), run)
+        filled = [slice(first, first + count) for first, count in zip(stretches, counts, strict=True)]
+        return np.concatenate([rows[part] for part in filled]), np.concatenate([evidence[part] for part in filled])
+
+    def prune(self, lanes: Lanes, score_bytes: Array, found: Found) -> Found:
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
-            kernels.prune(scores, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop)
+            kernels.prune(score_bytes, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop)
 
         return self._by_segment(found, score)
 
@@ -325,14 +357,10 @@ class Searcher:
         array: Array = kept[name][:size]
         return array.reshape(shape)
 
-    def _tally(self, segment: int, length: int, lanes: int) -> tuple[Array, int]:
-        """What `gather` counts in, (length, 2) int32, and a stamp that no earlier search of this thread has reached."""
-        kept = self._local.__dict__.setdefault("tallies", {})
-        tally, stamp = kept.get(segment, (None, 0))
-        if tally is None or stamp + lanes >= 2**31 - 1:
-            tally, stamp = np.zeros((length, 2), np.int32), 0
-        kept[segment] = (tally, stamp + lanes)
-        return tally, stamp
+
+def _stretch(passages: int) -> int:
+    """How many passages' evidence is gathered at once: a fourth of them, within what the cache holds."""
+    return min(LONGEST_STRETCH, max(SHORTEST_STRETCH, -(-passages // 4)))
 
 
 def decode_rows(codec: Codec, segment: Segment, rows: Array) -> tuple[Array, Array]:

@@ -98,16 +98,21 @@ def _store_best(builder: ir.IRBuilder, best: tuple[_Cell, _Cell], out: Any) -> N
 
 
 @intrinsic
-def best_cells(typing_context: Any, scores: Any, codes: Any, tokens: Any, out: Any) -> tuple[Any, Callable[..., Any]]:
-    """out[lane] = max over the tokens of scores[codes[token]][lane]; all int16, codes uint16."""
+def best_bytes(typing_context: Any, scores: Any, codes: Any, tokens: Any, out: Any) -> tuple[Any, Callable[..., Any]]:
+    """out[lane] = max over the tokens of scores[codes[token]][lane]; all uint8, codes uint16.
+
+    64 bytes are one cache line and one register, and the scores of all cells are megabytes: half of what int16 take.
+    """
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         scores, codes, tokens, out = arguments
-        best = _start_best(builder)
+        best = _Cell(builder, _splat(_BYTES, 0))
+        best.set(_splat(_BYTES, 0))
         with cgutils.for_range(builder, tokens) as loop:
             code = _at(builder, codes, builder.mul(loop.index, _const(2)), _I16, 2)
-            _keep_best(builder, best, _score_row(builder, scores, code))
-        _store_best(builder, best, out)
+            row = _at(builder, scores, builder.mul(builder.zext(code, _I64), _const(LANES)), _BYTES, 64)
+            best.set(builder.select(builder.icmp_unsigned(">", row, best.get()), row, best.get()))
+        builder.store(best.get(), _pointer(builder, out, _BYTES), align=1)
         return context.get_dummy_value()
 
     return nb.void(nb.uintp, nb.uintp, nb.int64, nb.uintp), codegen
@@ -175,6 +180,25 @@ def count_at_least(typing_context: Any, values: Any, halves: Any, threshold: Any
         return count.get()
 
     return nb.int64(nb.uintp, nb.int64, nb.int16), codegen
+
+
+@intrinsic
+def count_bytes_at_least(
+    typing_context: Any, values: Any, blocks: Any, threshold: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """How many of the `blocks` x 64 uint8 values are >= threshold."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        values, blocks, threshold = arguments
+        count = _Cell(builder, _const(0))
+        limit = _spread(builder, threshold, _BYTES)
+        with cgutils.for_range(builder, blocks) as loop:
+            lanes = _at(builder, values, builder.mul(loop.index, _const(LANES)), _BYTES, 1)
+            bits = builder.bitcast(builder.icmp_unsigned(">=", lanes, limit), _I64)
+            count.set(builder.add(count.get(), builder.ctpop(bits)))
+        return count.get()
+
+    return nb.int64(nb.uintp, nb.int64, nb.uint8), codegen
 
 
 @intrinsic
