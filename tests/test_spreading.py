@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from baleen.errors import DatasetError
-from baleen.training import spreading
+from baleen.training import forks
 from baleen.training.spreading import FEWEST, paying, spread
 
 ITEMS = list(range(103))
@@ -89,9 +89,9 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
 @fork
 def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    monkeypatch.setattr(spreading, "cores", lambda: 8)
+    monkeypatch.setattr(forks, "cores", lambda: 8)
     assert [paying(items) for items in (0, FEWEST, 2 * FEWEST, 5 * FEWEST, 99 * FEWEST)] == [1, 1, 2, 5, 8]
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert paying(99 * FEWEST) == 2, "the others of torchrun have the rest"
-    monkeypatch.setattr(spreading, "cores", lambda: 1)
+    monkeypatch.setattr(forks, "cores", lambda: 1)
     assert paying(99 * FEWEST) == 1

@@ -5,24 +5,21 @@ A thread of Python that lays texts out holds up the one that feeds a GPU; proces
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from baleen.cores import cores
+from baleen.training.forks import cores_each, forks_are_safe, quiet_forks
 
 Item = TypeVar("Item")
 
 MOST_PROCESSES = 4
 _AHEAD = 3
-_TOKENIZERS = "TOKENIZERS_PARALLELISM"
 
 
 def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 0) -> Generator[Item]:
@@ -35,9 +32,7 @@ def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 
 
 def helpers(device: torch.device) -> int:
     """How many processes should make batches for a device: none where its own work is what takes the processors."""
-    if device.type != "cuda" or not hasattr(os, "fork"):
-        return 0
-    return min(MOST_PROCESSES, cores() - 1)
+    return min(MOST_PROCESSES, cores_each() - 1) if device.type == "cuda" and forks_are_safe() else 0
 
 
 def _by_thread(make: Callable[[int], Item], keys: Iterable[int], ahead: int) -> Generator[Item]:
@@ -80,7 +75,7 @@ def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: i
         multiprocessing_context="fork",
         prefetch_factor=2,
     )
-    with _quiet_tokenizers():
+    with quiet_forks():
         made: Iterator[bytes] = iter(loader)
     for data in made:
         item = pickle.loads(data)
@@ -91,17 +86,3 @@ def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: i
 
 def _as_it_is(data: Any) -> Any:
     return data
-
-
-@contextmanager
-def _quiet_tokenizers() -> Iterator[None]:
-    """Tokenizers that are forked here use one thread each: those of the parent do not come along."""
-    before = os.environ.get(_TOKENIZERS)
-    os.environ[_TOKENIZERS] = "false"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_TOKENIZERS]
-        else:
-            os.environ[_TOKENIZERS] = before

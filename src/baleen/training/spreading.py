@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from baleen.cores import cores
+from baleen.training.forks import cores_each, forks_are_safe, quiet_forks
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 FEWEST = 1000  # items for a process to be worth its while
 
-_TOKENIZERS = "TOKENIZERS_PARALLELISM"
 _held: list[Any] = []  # in a fork: its work
 
 
@@ -46,10 +41,7 @@ def spread(
 
 def paying(items: int) -> int:
     """How many processes so many items are work for: with the cores that this one has beside others of its run."""
-    if sys.platform == "darwin" or not hasattr(os, "fork"):  # where forks of a process with threads are not safe
-        return 1
-    own = cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, min(own, items // FEWEST))
+    return max(1, min(cores_each(), items // FEWEST)) if forks_are_safe() else 1
 
 
 def _stretches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -62,7 +54,7 @@ def _by_forks(
 ) -> Iterator[Result]:
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, fork, _begin, (work, items, at_once)) as pool:
-        with _quietly():
+        with quiet_forks():
             found = pool.map(_part, range(0, len(items), at_once))
         yield from found
 
@@ -77,17 +69,3 @@ def _begin(*held: Any) -> None:
 def _part(start: int) -> Any:
     work, items, at_once = _held[-1]
     return work(items[start : start + at_once])
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without a word of tokenizers or of Python on threads that do not come along: forks here use none of them."""
-    before = os.environ.get(_TOKENIZERS)
-    os.environ[_TOKENIZERS] = before or "false"
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-            yield
-    finally:
-        if before is None:
-            del os.environ[_TOKENIZERS]
