@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from baleen.condenser import best, score_sentences
+from baleen.condenser import SECOND, best, score_sentences
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.training.condenser_examples import fact_examples, gold_facts, gold_sids
+from baleen.training.condenser_examples import FactExample, fact_examples, gold_facts, gold_sids
 from baleen.training.loop import TrainConfig
 from baleen.training.reading_batches import ReadingTraining
 from baleen.training.reading_plan import ReadingPlan
@@ -34,13 +34,26 @@ HOPS = 2
 
 
 def two_hops(folder: Path) -> ToyWorld:
-    """Claims and questions of two hops, without labels and answers: condensers and reranker are all that can be trained."""
+    """Claims and questions of two hops, without labels and answers: condensers and reranker are all that can be trained.
+
+    What is measured on was not learnt from in other words either: a chain of facts is on one side alone.
+    """
     toy = make_world(folder, people=600, train=1500, dev=60, hops=(HOPS,))
-    for name in ("train.jsonl", "dev.jsonl"):
-        lines = [json.loads(line) for line in (toy.folder / name).read_text().splitlines()]
+    train, dev = (
+        [json.loads(line) for line in (toy.folder / name).read_text().splitlines()]
+        for name in ("train.jsonl", "dev.jsonl")
+    )
+    held_out = set(map(chain_of, dev))
+    train = [line for line in train if chain_of(line) not in held_out]
+    for name, lines in (("train.jsonl", train), ("dev.jsonl", dev)):
         kept = ({key: line[key] for key in ("id", "text", "gold", "facts")} for line in lines)
         (toy.folder / name).write_text("".join(json.dumps(line) + "\n" for line in kept))
     return toy
+
+
+def chain_of(question: dict[str, Any]) -> frozenset[tuple[str, int]]:
+    """Its gold facts, which a question and several claims may share."""
+    return frozenset((pid, sid) for pid, sid in question["facts"])
 
 
 def training(steps: int) -> TrainConfig:
@@ -93,13 +106,25 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: ReadingRun)
     """Of seven to nine, the others being the best that stage 1 has.
 
     The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
-    a thousand steps, and from 1,500 questions not all of it is learnt: 95 % was aimed at.
+    a thousand steps, and of chains that were not learnt from not all is found: 95 % was aimed at.
     """
     read.run.do("scores", read._scores)
     origin = read.run.folder("sentences") / "checkpoint"
     read.run.do("reading", read._train, ["facts"], origin, read.plan.training)
-    assert dev(read, "reading")["facts_metric"] >= 0.9
-    assert dev(read, "reading")["facts_exact"] >= 0.75
+    assert dev(read, "reading")["facts_metric"] >= 0.85
+    assert dev(read, "reading")["facts_exact"] >= 0.65
+    reading = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
+    pools = read._facts(reading, "dev").records
+    first = sum(gold_come_first(reading, pool) for pool in pools) / len(pools)
+    assert first >= 0.85
+
+
+def gold_come_first(reading: CrossEncoder, pool: FactExample) -> bool:
+    """Whether the gold facts of a pool have the highest scores, wherever 0 lies."""
+    (row,) = reading.inputs.facts(pool.claim, pool.facts)
+    (scores,) = reading.score(SECOND, [row])
+    ranked = sorted(row.keys, key=lambda place: -float(scores[row.keys.index(place), 0]))
+    return all(pool.labels[place] for place in ranked[: sum(pool.labels)])
 
 
 def unlabelled(step: Step) -> Step:
