@@ -98,6 +98,7 @@ def dev(reading: ReadingRun, stage: str) -> dict[str, float]:
 
 def test_stage_one_finds_the_gold_sentence(read: ReadingRun) -> None:
     """Among all sentences of a gold passage and of the five others that the retriever has first."""
+    print(dev(read, "sentences"))
     assert dev(read, "sentences")["sentences_best"] >= 0.95
 
 
@@ -106,17 +107,19 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: ReadingRun)
     """Of seven to nine, the others being the best that stage 1 has.
 
     The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
-    a thousand steps, and of chains that were not learnt from not all is found: 95 % was aimed at.
+    a thousand steps.
     """
     read.run.do("scores", read._scores)
     origin = read.run.folder("sentences") / "checkpoint"
     read.run.do("reading", read._train, ["facts"], origin, read.plan.training)
-    assert dev(read, "reading")["facts_metric"] >= 0.85
-    assert dev(read, "reading")["facts_exact"] >= 0.65
+    print(dev(read, "reading"))
+    assert dev(read, "reading")["facts_metric"] >= 0.9
+    assert dev(read, "reading")["facts_exact"] >= 0.75
     reading = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
     pools = read._facts(reading, "dev").records
     first = sum(gold_come_first(reading, pool) for pool in pools) / len(pools)
-    assert first >= 0.85
+    print(f"the gold facts come first in {first:.3f} of the pools")
+    assert first >= 0.95
 
 
 def gold_come_first(reading: CrossEncoder, pool: FactExample) -> bool:
@@ -153,6 +156,7 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: ReadingRu
         return [fact.score for fact in found]
 
     alone = share_right(read, by_claim_alone, true)
+    print(f"inferred rightly: {share:.3f} hop by hop, {alone:.3f} beside the claim alone")
     assert share >= 0.9, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
     assert share >= alone + 0.1, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
     compared = sentence_agreement(reading, true, passage)

@@ -20,7 +20,7 @@ from baleen.crossinputs import CrossConfig, CrossInput
 from baleen.datasets import Example
 from baleen.errors import CheckpointError, ConfigError, TrainingError
 from baleen.markup import fact_text
-from baleen.training.condenser_examples import FactExample, RerankExample, SentenceExample
+from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig
 from baleen.training.reader_examples import Evidence, VerdictExample, answer_examples
@@ -356,6 +356,17 @@ def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
     assert not can_pack(own.model, own.inputs)
     with pytest.raises(ConfigError, match="packing = true, but the backbone does not keep texts in one row apart"):
         FactTask(own, FACTS, ReadingTraining(packing=True))
+
+
+def test_stage_two_sees_another_pool_of_a_source_every_time(reading: CrossEncoder) -> None:
+    golds = tuple(replace(fact, hop=hop) for hop, fact in enumerate((sentence("p0", 0), sentence("p1", 1)), 1))
+    others = tuple(sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7"))
+    task = FactTask(reading, [FactSource("q", "who sings?", golds, others)])
+    batches = task.batches(1, 0)
+    drawn = [batches.batch(step) for step in range(12)]
+    assert len({tuple(batch.targets["labels"].tolist()) for batch in drawn}) > 4
+    assert {int(batch.targets["labels"].sum()) for batch in drawn} == {1, 2}
+    assert same(task.batches(1, 0).batch(7), drawn[7])
 
 
 # Losses, by plain loops over sequences that are scored one at a time

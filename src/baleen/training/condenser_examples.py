@@ -1,7 +1,7 @@
 """What the condenser and the reranker learn from, out of gold passages and what a retriever found; no models here.
 
     stage 1     sentence_examples       a gold passage and its gold sentences, against passages that are not gold
-    stage 2     fact_examples           some gold facts among the sentences that stage 1 takes for facts
+    stage 2     fact_sources            the gold facts, and what else stage 1 takes for facts; some of either are a pool
     reranker    rerank_examples         a gold passage against others, beside the gold passages of earlier hops
 
 The steps of supervision say which passages a hop is about.  What nothing can be learnt from is left out and counted.
@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,32 @@ class FactExample(Record):
     claim: str
     facts: tuple[Fact, ...]
     labels: tuple[bool, ...]
+
+    def pool(self, _: np.random.Generator) -> Self:
+        """Itself, whatever is drawn."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource(Record):
+    """A claim, its gold facts with their hops, and the others that stage 1 scored, best first: what pools are drawn from."""
+
+    qid: str
+    claim: str
+    golds: tuple[Fact, ...]
+    others: tuple[Fact, ...]
+
+    def pool(self, rng: np.random.Generator) -> FactExample:
+        """Seven to nine facts as far as there are enough, in random order.
+
+        They are the gold facts of some first hops, as a hop sees those that were found so far (where all are of one hop,
+        a random part of them), and the best of the others.
+        """
+        size = int(rng.integers(SMALLEST_POOL, LARGEST_POOL + 1))
+        chosen = _part(self.golds, size - 1, rng)
+        pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in self.others[: size - len(chosen)])]
+        facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
+        return FactExample(self.qid, self.claim, facts, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,33 +151,29 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
     return facts
 
 
-def fact_examples(
-    examples: Iterable[Example],
-    gold: FactsOf,
-    scored: FactsOf,
-    *,
-    seed: int = 0,
-    copies: int = 1,
-    least: int = SMALLEST_POOL,
-    most: int = LARGEST_POOL,
-) -> Made[FactExample]:
-    """`copies` pools of each example, of `least` to `most` facts as far as there are enough.
+def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> Made[FactSource]:
+    """What stage 2 learns from: of each example its `gold` facts, and the others that stage 1 `scored`.
 
-    A pool has the `gold` facts of some first hops, as a hop sees those that were found so far (where all are of one hop,
-    a random part of them), and the best of the others that stage 1 `scored`.  Sentences of a gold passage of which no
-    fact is known are neither.
+    Sentences of a gold passage of which no fact is known are neither.
     """
-    made = Made[FactExample]()
+    made = Made[FactSource]()
     for example in examples:
-        golds = list(gold(example))
+        golds = tuple(gold(example))
         others = _others(example, golds, scored(example))
         if not golds or not others:
             made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
-            continue
-        for copy in range(copies):
-            rng = random_of(seed, example.qid, copy)
-            made.records.append(_pool(example, golds, others, int(rng.integers(least, most + 1)), rng))
+        else:
+            made.records.append(FactSource(example.qid, example.text, golds, tuple(others)))
     return made
+
+
+def fact_examples(
+    examples: Iterable[Example], gold: FactsOf, scored: FactsOf, *, seed: int = 0, copies: int = 1
+) -> Made[FactExample]:
+    """`copies` settled pools of each example, to measure on."""
+    sources = fact_sources(examples, gold, scored)
+    pools = [each.pool(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
+    return Made(pools, sources.left_out)
 
 
 def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
@@ -164,15 +186,6 @@ def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> 
         if (fact.pid, fact.sid) not in taken and fact.pid not in unclear
     }
     return best(list(found.values()), len(found))
-
-
-def _pool(
-    example: Example, golds: Sequence[Fact], others: Sequence[Fact], size: int, rng: np.random.Generator
-) -> FactExample:
-    chosen = _part(golds, size - 1, rng)
-    pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in others[: size - len(chosen)])]
-    facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
-    return FactExample(example.qid, example.text, facts, labels)
 
 
 def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> list[Fact]:

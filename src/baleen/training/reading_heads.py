@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from baleen.crossencoder import ANSWER_OUTPUTS, CrossEncoder
 from baleen.crossinputs import CrossInput, Word
 from baleen.errors import TrainingError
-from baleen.training.condenser_examples import FactExample, RerankExample, SentenceExample
+from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample
 from baleen.training.losses import fact_loss, label_loss, ranking_loss, sentence_loss, span_loss
 from baleen.training.reader_examples import AnswerExample, AnswerSpan, VerdictExample
 from baleen.training.reading_batches import ReadingTraining, table
@@ -95,14 +95,15 @@ def _need(record: SentenceExample | RerankExample, **parts: Sequence[object]) ->
             raise TrainingError(f"query '{record.qid}' has no {lacking} at hop {record.hop}: leave such records out")
 
 
-class FactTask(ReadingTask[FactExample, list[bool]]):
-    """Gold facts against the others of their pool, and above 0."""
+class FactTask(ReadingTask[FactExample | FactSource, list[bool]]):
+    """Gold facts against the others of their pool, and above 0; of a source, another pool every time."""
 
     head = "facts"
 
-    def lay(self, record: FactExample, _: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
-        rows = self.inputs.facts(record.claim, record.facts)
-        return rows, [record.labels[place] for row in rows for place in row.keys]
+    def lay(self, record: FactExample | FactSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
+        pool = record.pool(rng)
+        rows = self.inputs.facts(pool.claim, pool.facts)
+        return rows, [pool.labels[place] for row in rows for place in row.keys]
 
     def targets(self, wanted: Sequence[list[bool]]) -> dict[str, Tensor]:
         return _marks(wanted)

@@ -30,6 +30,7 @@ from baleen.training.condenser_examples import (
     RerankExample,
     SentenceExample,
     fact_examples,
+    fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
@@ -62,7 +63,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("train", "dev")
 READ = "read"  # questions to train on that are not searched for
-POOLS = 2  # of each question, for stage 2 to learn from, and the verifier where its evidence varies
+POOLS = 2  # of each question, for stage 2 to be measured on; ways to read it for the verifier where evidence varies
 
 Task = ReadingTask[Any, Any]
 
@@ -227,6 +228,8 @@ class ReadingRun:
 
     def _facts(self, _: CrossEncoder, part: str) -> Made[Any]:
         gold, found = self._kept(part, "gold"), self._kept(part, "found")
+        if part == "train":
+            return fact_sources(self._readable(part), gold, found)
         return fact_examples(self._readable(part), gold, found, copies=POOLS)
 
     def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
