@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from baleen.errors import TrainingError
-from baleen.training import loop
+from baleen.training import loop, prefetching
+from baleen.training.forks import forks_are_safe
 from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.prefetching import helpers, prefetch
 from baleen.training.sampling import Part
@@ -38,8 +39,44 @@ def test_an_error_comes_where_its_item_would_have(processes: int) -> None:
 
     found = prefetch(make, range(20), processes)
     assert [next(found) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(TrainingError, match="^there is no passage 'p9'$"):
+    with pytest.raises(TrainingError) as caught:
         next(found)
+    assert str(caught.value) == "there is no passage 'p9'"
+
+
+class OddError(Exception):
+    """Cannot be made anew of what it says."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} beside {other}")
+
+
+def test_what_processes_raise_says_where_it_came_from() -> None:
+    def wrong(_: int) -> None:
+        raise KeyError("p9")
+
+    def odd(_: int) -> None:
+        raise OddError(1, 2)
+
+    with pytest.raises(KeyError) as caught:
+        next(prefetch(wrong, range(3), 1))
+    assert any('raise KeyError("p9")' in note for note in caught.value.__notes__)
+    with pytest.raises(TrainingError, match="OddError: 1 beside 2"):
+        next(prefetch(odd, range(3), 1))
+
+
+def test_after_an_error_no_process_is_left() -> None:
+    def make(key: int) -> int:
+        if key == 2:
+            raise TrainingError("no more")
+        return os.getpid()
+
+    found = prefetch(make, range(100), 2)
+    others = {next(found), next(found)}
+    with pytest.raises(TrainingError) as held:
+        next(found)
+    assert str(held.value) == "no more"
+    assert not [pid for pid in others if running(pid)]
 
 
 def test_a_thread_stays_a_few_ahead() -> None:
@@ -79,9 +116,11 @@ def test_forking_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatc
         assert os.environ.get(name) == before
 
 
-def test_a_processor_trains_without_helpers() -> None:
+def test_a_processor_trains_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert helpers(torch.device("cpu")) == 0
-    assert 0 <= helpers(torch.device("cuda")) <= 4
+    for count, wanted in ((1, 0), (2, 1), (16, 4)):
+        monkeypatch.setattr(prefetching, "cores_each", lambda count=count: count)
+        assert helpers(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
 
 
 class Numbers:

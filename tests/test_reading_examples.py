@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +16,11 @@ from baleen.datasets.answers import exact_match, normalized, token_f1
 from baleen.markup import fact_text
 from baleen.training.condenser_examples import (
     FactExample,
+    FactSource,
     RerankExample,
     SentenceExample,
     fact_examples,
+    fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
@@ -25,13 +28,16 @@ from baleen.training.condenser_examples import (
 from baleen.training.matching import occurrences, words
 from baleen.training.reader_examples import (
     AnswerExample,
+    AnswerSource,
     AnswerSpan,
     Evidence,
     VerdictExample,
-    answer_examples,
+    VerdictSource,
+    answer_sources,
     answer_spans,
     fitting_label,
-    verdict_examples,
+    settled,
+    verdict_sources,
 )
 from baleen.training.supervision import Step, latent_hop, start
 from baleen.types import WHOLE, Fact, Hit, Passage, Query, Ranking, Record
@@ -212,12 +218,12 @@ def test_claims_with_their_gold_facts() -> None:
     claims = [replace(MAYOR, qid=label, label=label) for label in ("supported", "refuted", "not supported")]
     evidence = Evidence(gold_facts(passages))
     query = Query(MAYOR.text, (sentence("p0", 1), sentence("p1", 1), sentence("p2", 1)))
-    assert verdict_examples(claims, evidence, TWO_LABELS).records == [
+    assert settled(verdict_sources(claims, evidence, TWO_LABELS)).records == [
         VerdictExample("supported", query, "supported"),
         VerdictExample("refuted", query, "not supported"),
         VerdictExample("not supported", query, "not supported"),
     ]
-    three = verdict_examples([*claims, replace(claims[0], facts=())], evidence, THREE_LABELS)
+    three = settled(verdict_sources([*claims, replace(claims[0], facts=())], evidence, THREE_LABELS))
     assert [record.label for record in three.records] == ["supported", "refuted"]
     assert three.left_out == {"no label that the head has": 1, "no facts": 1}
 
@@ -225,7 +231,7 @@ def test_claims_with_their_gold_facts() -> None:
 def test_distractors_stand_between_the_facts_and_go_first() -> None:
     sizes = set()
     for seed in range(20):
-        facts = Evidence(gold_facts(passages), scored, seed).of(MAYOR)
+        facts = Evidence(gold_facts(passages), scored).of(MAYOR).drawn(np.random.default_rng(seed))
         gold = [fact for fact in facts if (fact.pid, fact.sid) in MAYOR.facts]
         others = [fact for fact in facts if fact not in gold]
         assert gold == [sentence(pid, sid) for pid, sid in MAYOR.facts], "in their order"
@@ -234,13 +240,13 @@ def test_distractors_stand_between_the_facts_and_go_first() -> None:
         assert {(fact.pid, fact.sid) for fact in others} == set(best)
         sizes.add(len(facts))
     assert sizes == {3, 4, 5, 6}
-    (one,) = {len(Evidence(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1], seed).of(MAYOR)) for seed in range(9)}
-    assert one == 2, "two at least, where there are two"
+    two = Evidence(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1]).of(MAYOR)
+    assert {len(two.drawn(np.random.default_rng(seed))) for seed in range(9)} == {2}, "at least, where there are two"
 
 
 def test_of_too_many_facts_the_best_stay_in_their_order() -> None:
     condensed = [sentence(pid, 0, float(score)) for pid, score in zip(BY_PID, (5, 1, 7, 3, 2, 8, 4, 6), strict=True)]
-    kept = Evidence(lambda _: condensed, scored).of(MAYOR)
+    kept = Evidence(lambda _: condensed, scored).of(MAYOR).own
     assert [fact.pid for fact in kept] == ["p0", "p2", "p3", "p5", "p6", "p7"]
 
 
@@ -249,23 +255,25 @@ def test_of_incomplete_evidence_one_fact_is_missing() -> None:
     gold = [sentence(pid, sid) for pid, sid in MAYOR.facts]
     unnamed = replace(MAYOR, facts=())
     evidence = Evidence(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)
-    read = [[fact for fact in evidence.of(unnamed, copy) if fact in gold] for copy in range(200)]
+    source = evidence.of(unnamed)
+    read = [[fact for fact in source.drawn(np.random.default_rng(n)) if fact in gold] for n in range(200)]
     assert {len(facts) for facts in read} == {2, 3}
     assert 60 < sum(len(facts) == 2 for facts in read) < 140
     assert {tuple(fact.pid for fact in facts) for facts in read} == {
         ("p0", "p1", "p2"), ("p0", "p1"), ("p0", "p2"), ("p1", "p2")
     }  # fmt: skip
-    alone = Evidence(lambda _: gold[:1], incomplete=1.0)
-    assert alone.of(MAYOR) == (gold[0],), "a fact that stands alone stays"
-    assert evidence.of(MAYOR, 3) == evidence.of(MAYOR, 3)
+    alone = Evidence(lambda _: gold[:1], incomplete=1.0).of(MAYOR)
+    assert alone.drawn(np.random.default_rng(0)) == (gold[0],), "a fact that stands alone stays"
 
 
-def test_a_claim_is_read_with_several_copies_of_its_evidence() -> None:
-    claim = replace(MAYOR, label="supported")
-    evidence = Evidence(gold_facts(passages), scored, incomplete=0.5)
-    records = verdict_examples([claim], evidence, TWO_LABELS, copies=4).records
-    assert [record.query.facts for record in records] == [evidence.of(claim, copy) for copy in range(4)]
-    assert {(record.qid, record.label) for record in records} == {(claim.qid, "supported")}
+def test_what_is_settled_depends_on_the_seed_and_its_example_alone() -> None:
+    claim, evidence = replace(MAYOR, label="supported"), Evidence(gold_facts(passages), scored)
+    other = replace(claim, qid="other")
+    alone = settled(verdict_sources([claim], evidence, TWO_LABELS)).records
+    both = verdict_sources([other, claim], evidence, TWO_LABELS)
+    assert settled(both).records[1:] == alone
+    assert settled(both).records[0].query != alone[0].query
+    assert any(settled(both, seed).records[1:] != alone for seed in range(1, 5))
 
 
 # Answerer
@@ -273,7 +281,7 @@ def test_a_claim_is_read_with_several_copies_of_its_evidence() -> None:
 
 def test_the_answer_is_found_wherever_it_stands() -> None:
     facts = (sentence("p3", 0), sentence("p2", 1), sentence("p0", 1))
-    (record,) = answer_examples([MAYOR], Evidence(lambda _: facts)).records
+    (record,) = settled(answer_sources([MAYOR], Evidence(lambda _: facts))).records
     assert record == AnswerExample(
         "mayor",
         Query(MAYOR.text, facts),
@@ -287,7 +295,7 @@ def test_the_answer_is_found_wherever_it_stands() -> None:
 def test_answers_that_are_no_span_and_answers_that_are_nowhere() -> None:
     answers = ["Yes", "no.", "Lisbon", None, "?"]
     examples = [replace(MAYOR, qid=str(number), answer=answer) for number, answer in enumerate(answers)]
-    made = answer_examples([*examples, replace(MAYOR, facts=())], Evidence(gold_facts(passages)))
+    made = settled(answer_sources([*examples, replace(MAYOR, facts=())], Evidence(gold_facts(passages))))
     assert [(record.qid, record.kind, record.spans) for record in made.records] == [("0", "yes", ()), ("1", "no", ())]
     assert made.left_out == {"the answer stands in none of the facts": 1, "no answer is known": 2, "no facts": 1}
 
@@ -348,15 +356,22 @@ def test_records_go_to_json_and_back() -> None:
         *sentence_examples(hops(), passages).records,
         *rerank_examples(hops(), passages).records,
         *fact_examples([MAYOR], gold_facts(passages), scored).records,
-        *answer_examples([MAYOR], Evidence(gold_facts(passages))).records,
+        *fact_sources([MAYOR], gold_facts(passages), scored).records,
+        *answer_sources([MAYOR], Evidence(gold_facts(passages))).records,
+        *verdict_sources([replace(MAYOR, label="refuted")], Evidence(gold_facts(passages)), TWO_LABELS).records,
+        *settled(answer_sources([MAYOR], Evidence(gold_facts(passages)))).records,
         VerdictExample("q", Query("claim"), "supported"),
     ]
     assert {type(record) for record in records} == {
         SentenceExample,
         RerankExample,
         FactExample,
+        FactSource,
+        FactSource,
         AnswerExample,
+        AnswerSource,
         VerdictExample,
+        VerdictSource,
     }
     for record in records:
         assert type(record).from_json(record.to_json()) == record

@@ -23,7 +23,7 @@ from baleen.markup import fact_text
 from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig
-from baleen.training.reader_examples import Evidence, VerdictExample, answer_examples
+from baleen.training.reader_examples import Evidence, VerdictExample, answer_sources, settled, verdict_sources
 from baleen.training.reading_batches import ReadingBatch, ReadingTraining
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask, token_spans
 from baleen.training.reading_layouts import Grouped, Packed, can_pack
@@ -86,9 +86,11 @@ REPLIES = {
     "p4": "yes",
     "p6": "winter",
 }
-ANSWERS = answer_examples(
-    [Example(pid, BY_PID[pid].title, answer=answer) for pid, answer in REPLIES.items()],
-    Evidence(lambda example: [FIRSTS[5], sentence(example.qid, 1)]),
+ANSWERS = settled(
+    answer_sources(
+        [Example(pid, BY_PID[pid].title, answer=answer) for pid, answer in REPLIES.items()],
+        Evidence(lambda example: [FIRSTS[5], sentence(example.qid, 1)]),
+    )
 ).records
 
 
@@ -277,7 +279,7 @@ def spans_of(pid: str) -> tuple[Any, ...]:
 
 def test_a_span_that_was_cut_is_passed_over(narrow: CrossEncoder) -> None:
     long = Fact("p", 0, "t", "whale " * 60 + "Vardal")
-    (record,) = answer_examples([Example("q", "town?", answer="Vardal")], Evidence(lambda _: [long])).records
+    (record,) = settled(answer_sources([Example("q", "town?", answer="Vardal")], Evidence(lambda _: [long]))).records
     _, words = narrow.inputs.evidence(record.query)
     assert list(token_spans(words, record.spans)) == []
     batch = AnswerTask(narrow, [record]).batches(1, 0).batch(0)
@@ -367,6 +369,24 @@ def test_stage_two_sees_another_pool_of_a_source_every_time(reading: CrossEncode
     assert len({tuple(batch.targets["labels"].tolist()) for batch in drawn}) > 4
     assert {int(batch.targets["labels"].sum()) for batch in drawn} == {1, 2}
     assert same(task.batches(1, 0).batch(7), drawn[7])
+
+
+def test_readers_see_other_evidence_of_a_source_every_time(reading: CrossEncoder) -> None:
+    """And the answer stays where it stands."""
+    gold, others = sentence("p0", 1), [sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7")]
+    word = gold.text.split()[0]
+    example = Example("q", "who sings?", label="supported", answer=word)
+    evidence = Evidence(lambda _: [gold], lambda _: others)
+    verdicts = verdict_sources([example], evidence, ("supported", "not supported")).records
+    answers = answer_sources([example], evidence).records
+    for task in (VerdictTask(reading, verdicts), AnswerTask(reading, answers)):
+        batches = task.batches(1, 0)
+        drawn = [batches.batch(step) for step in range(12)]
+        assert len({tuple(places_of(batch)[0][0]) for batch in drawn}) > 6
+        assert same(task.batches(1, 0).batch(7), drawn[7])
+    for place in range(12):
+        read = answers[0].drawn(np.random.default_rng(place))
+        assert {fact_text(read.query.facts[span.fact])[span.start : span.end] for span in read.spans} == {word}
 
 
 # Losses, by plain loops over sequences that are scored one at a time

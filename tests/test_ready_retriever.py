@@ -222,7 +222,7 @@ def test_a_run_that_trained_a_retriever_may_take_another_in_its_place(
         explain(tmp_path / "run", "q1")
 
 
-def test_runs_from_before_there_were_ready_retrievers_go_on(trained: Path) -> None:
+def test_a_plan_without_a_ready_retriever_says_nothing_of_it(trained: Path) -> None:
     assert "ready" not in read_json(trained / "plan.json")["retriever"]
 
 

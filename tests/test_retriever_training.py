@@ -19,6 +19,7 @@ from baleen.training.layouts import Grouped, can_pack
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig, Trainer
 from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
+from baleen.training.prefetching import prefetch
 from baleen.training.retriever_batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
 from baleen.training.retriever_task import RetrieverTask, train_retriever
 from baleen.training.sampling import Part
@@ -232,6 +233,20 @@ def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
             assert max(len(batch.texts.passages), len(batch.texts.queries)) <= 6
             tokens = [len(row) for row in (*rows_of(batch), *passages_of(batch))]
             assert (batch.load.tokens, batch.load.squares) == (sum(tokens), sum(length**2 for length in tokens))
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: bool) -> None:
+    made = batches(encoder, HOPS, negatives=2, packing=packing)
+    here, there = (list(prefetch(made.batch, range(3, 7), processes)) for processes in (0, 2))
+    task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
+    for one, other in zip(here, there, strict=True):
+        assert torch.equal(one.columns, other.columns)
+        assert torch.equal(one.forbidden, other.forbidden)
+        assert torch.equal(one.teacher.isnan(), other.teacher.isnan())
+        assert one.load == other.load
+        with torch.no_grad():
+            assert torch.equal(task.scores(one), task.scores(other))
 
 
 # Scores and losses

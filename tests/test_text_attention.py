@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
-from baleen.training import text_attention
 from baleen.training.text_attention import Texts, within
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -85,24 +84,53 @@ def test_afterwards_the_backbone_attends_as_before() -> None:
 def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> None:
     """On a GPU bfloat16 and float32 go through two kernels."""
     lengths, model = [9, 1, 30, 17], backbone().to(device)
-    seen = np.arange(57) % 5 != 3
-    wanted: dict[str, Tensor] = {}
-    for way in ("_one_by_one", "chosen"):
-        chosen = text_attention._way
-        if way == "_one_by_one":
-            text_attention._way = lambda _: text_attention._one_by_one
-        try:
-            with torch.autocast(device, dtype, enabled=dtype != torch.float32):
-                found = packed(model, lengths, Texts.of(lengths, seen))
-                found.float().square().sum().backward()
-        finally:
-            text_attention._way = chosen
-        gradients = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
-        wanted = wanted or gradients
-        for name, gradient in gradients.items():
-            most = (0.05 if dtype == torch.bfloat16 else 1e-4) * float(wanted[name].norm()) + 1e-4
-            assert float((gradient - wanted[name]).norm()) <= most, name
+    ids = row_of(lengths)[0].to(device)
+
+    def gradients(read: Callable[[], Tensor]) -> dict[str, Tensor]:
         model.zero_grad()
+        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
+            read().float().square().sum().backward()
+        return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+
+    wanted = gradients(lambda: torch.cat([model(input_ids=part)[0][0] for part in ids.split(lengths, dim=1)]))
+    found = gradients(lambda: packed(model, lengths, Texts.of(lengths)))
+    assert found.keys() == wanted.keys()
+    for name, gradient in found.items():
+        most = (0.05 if dtype == torch.bfloat16 else 1e-4) * float(wanted[name].norm()) + 1e-3
+        assert float((gradient - wanted[name]).norm()) <= most, name
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_kernels_leave_out_what_is_not_seen(dtype: torch.dtype) -> None:
+    lengths, model = [9, 1, 30, 17], backbone()
+    texts = Texts.of(lengths, np.arange(57) % 5 != 3)
+    with torch.no_grad():
+        here = packed(model, lengths, texts)
+        with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
+            there = packed(model.cuda(), lengths, texts)
+    torch.testing.assert_close(there.float().cpu(), here, atol=0.1 if dtype == torch.bfloat16 else 1e-3, rtol=0)
+
+
+def test_attention_that_is_not_plain_is_refused() -> None:
+    config = ModernBertConfig(
+        vocab_size=50,
+        local_attention=16,
+        global_attn_every_n_layers=2,
+        pad_token_id=0,
+        cls_token_id=1,
+        sep_token_id=2,
+        **SIZES,
+    )
+    torch.manual_seed(0)
+    model, (ids, positions) = ModernBertModel(config).eval(), row_of([4, 40])
+    with pytest.raises(ValueError, match="attention with sliding_window is not done here"), torch.no_grad():
+        within_texts(model, ids, positions)
+
+
+def within_texts(model: Any, ids: Tensor, positions: Tensor) -> None:
+    with within(model, Texts.of([4, 40])):
+        model(input_ids=ids, position_ids=positions)
 
 
 @pytest.mark.gpu

@@ -41,7 +41,7 @@ class MarkedPassage(NamedTuple):
 
 
 class MarkedPassages:
-    """The last `size` passages that were asked for; the oldest go first."""
+    """Passages that were asked for, at most `size` of them: those that came first go first."""
 
     def __init__(self, tokenizer: Tokenizer, marker: int, size: int) -> None:
         self._tokenizer, self._marker, self._size = tokenizer, marker, size

@@ -125,9 +125,10 @@ class DeviceSearcher:
         last = torch.tensor(probes, device=self.device)[:, None, None] - 1
         worst = best.values.gather(2, last.expand(-1, lanes, -1))
         probed = mask[:, :, None] & (torch.arange(max(probes), device=self.device) <= last)
-        gains = torch.where(probed, best.values - worst + 1e-4, 0.0).flatten()
-        visited = best.indices.flatten()
-        owner = torch.arange(queries * lanes, device=self.device).repeat_interleave(best.indices.shape[2])
+        kept = probed.flatten().nonzero()[:, 0]  # lanes of long queries probe fewer cells, padded ones none
+        gains = (best.values - worst + 1e-4).flatten()[kept]
+        visited = best.indices.flatten()[kept]
+        owner = torch.arange(queries * lanes, device=self.device).repeat_interleave(best.indices.shape[2])[kept]
         lists = self.cell_ends[visited] - self.cell_starts[visited]
         visits = torch.repeat_interleave(torch.arange(len(visited), device=self.device), lists)
         inside = torch.arange(len(visits), device=self.device) - (lists.cumsum(0) - lists)[visits]

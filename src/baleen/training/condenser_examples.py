@@ -163,7 +163,7 @@ def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) ->
         if not golds or not others:
             made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
         else:
-            made.records.append(FactSource(example.qid, example.text, golds, tuple(others)))
+            made.records.append(FactSource(example.qid, example.text, golds, tuple(others[:LARGEST_POOL])))
     return made
 
 

@@ -103,11 +103,11 @@ class Counters:
 class Trainer(Generic[AnyBatch]):
     """Trains `module` on `batch(step, part)` by `loss(batch)`, writing into `folder`.
 
-    `batch` is called ahead of time, in a thread or in forked processes, with steps counted from 0; it must depend on its
-    arguments alone and leave the global random generators be.  `loss` returns a mean over the batch's examples, or several named tensors
-    of which `loss` is minimised and all are logged.  `evaluate` returns what is to be maximised, or several numbers of
-    which that is `metric`; every process calls it, and the first one's number counts.  `about` is whatever else a
-    resumed run must have in common with the one it takes up: settings, hashes of data.
+    `batch` is called ahead of time, in a thread or in forked processes, with steps counted from 0; it must depend on
+    its arguments alone and leave the global random generators be.  `loss` returns a mean over the batch's examples, or
+    several named tensors of which `loss` is minimised and all are logged.  `evaluate` returns what is to be maximised,
+    or several numbers of which that is `metric`; every process calls it, and the first one's number counts.  `about` is
+    whatever else a resumed run must have in common with the one it takes up: settings, hashes of data.
     """
 
     def __init__(

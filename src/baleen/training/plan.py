@@ -77,10 +77,7 @@ class RunPlan:
                 )
 
     def told(self) -> dict[str, Any]:
-        """As JSON holds it, without the place of the file.
-
-        Only a retriever that is `ready` is told as such, so that runs from before there was such a thing can go on.
-        """
+        """As JSON holds it, without the place of the file; what is not asked for is not told."""
         told = {key: value for key, value in asdict(self).items() if key != "root"}
         told["retriever"] = {
             key: value for key, value in told["retriever"].items() if key != "ready" or value is not None

@@ -1,7 +1,9 @@
 """What the readers learn from: facts under a claim with its label, or under a question with where its answer stands.
 
-verifier    verdict_examples        gold or condensed facts, distractors among them, and a label
-answerer    answer_examples         likewise, and the answer: yes, no, or a string that the facts hold
+verifier    verdict_sources         gold or condensed facts, distractors to stand among them, and a label
+answerer    answer_sources          likewise, and the answer: yes, no, or a string that the facts hold
+
+What is read of a source is drawn anew whenever it comes up; `settled` draws once, to measure on.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -37,6 +39,10 @@ class VerdictExample(Record):
     query: Query
     label: str
 
+    def drawn(self, _: np.random.Generator) -> Self:
+        """Itself, whatever is drawn."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan(Record):
@@ -57,39 +63,90 @@ class AnswerExample(Record):
     answer: str
     spans: tuple[AnswerSpan, ...] = ()
 
+    def drawn(self, _: np.random.Generator) -> Self:
+        """Itself, whatever is drawn."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Record):
+    """What evidence is drawn from: facts of an example's `own`, and `others` that may stand among them, best first.
+
+    `least` and `most` are how many there are together, as far as there are so many.  Where there are several
+    own facts, one is missing in a share `incomplete` of the draws, as a condenser may miss one.
+    """
+
+    own: tuple[Fact, ...]
+    others: tuple[Fact, ...] = ()
+    least: int = FEWEST_FACTS
+    most: int = MOST_FACTS
+    incomplete: float = 0.0
+
+    def drawn(self, rng: np.random.Generator) -> tuple[Fact, ...]:
+        """Own facts in their order, some of the best others at random places between them."""
+        own = self._without_one(rng)
+        if not own or not self.others:
+            return own
+        count = int(rng.integers(max(self.least, len(own)), self.most + 1)) - len(own)
+        return _mixed(own, self.others[:count], rng)
+
+    def _without_one(self, rng: np.random.Generator) -> tuple[Fact, ...]:
+        if len(self.own) < 2 or not self.incomplete or rng.random() >= self.incomplete:
+            return self.own
+        gone = int(rng.integers(len(self.own)))
+        return self.own[:gone] + self.own[gone + 1 :]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSource(Record):
+    """A claim with its label, and what its evidence is drawn from."""
+
+    qid: str
+    claim: str
+    label: str
+    facts: Facts
+
+    def drawn(self, rng: np.random.Generator) -> VerdictExample:
+        return VerdictExample(self.qid, Query(self.claim, self.facts.drawn(rng)), self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSource(Record):
+    """A question with its answer, and what its evidence is drawn from, all of whose own facts are always there."""
+
+    qid: str
+    question: str
+    kind: Kind
+    answer: str
+    facts: Facts
+
+    def drawn(self, rng: np.random.Generator) -> AnswerExample:
+        facts = self.facts.drawn(rng)
+        spans = answer_spans(facts, self.answer) if self.kind == "span" else ()
+        return AnswerExample(self.qid, Query(self.question, facts), self.kind, self.answer, spans)
+
 
 @dataclass(frozen=True)
 class Evidence:
     """Which facts an example is read with: those of `facts`, filled up with `distractors` to a number between two.
 
-    The distractors are the best-scoring ones, stand at random places, and score below every other fact, so that they
-    are the first to go where not all fit.  Of too many facts the best-scoring ones stay.  One of several facts is missing
-    in a share `incomplete` of all examples, as a condenser may miss one.
+    The distractors are the best-scoring ones, and score below every other fact, so that they are the first to go where
+    not all fit.  Of too many facts the best-scoring ones stay.  For `least`, `most` and `incomplete` see `Facts`.
     """
 
     facts: FactsOf
     distractors: FactsOf | None = None
-    seed: int = 0
     least: int = FEWEST_FACTS
     most: int = MOST_FACTS
     incomplete: float = 0.0
 
-    def of(self, example: Example, copy: int = 0) -> tuple[Fact, ...]:
-        """The same for the same `copy`."""
+    def of(self, example: Example) -> Facts:
         given = list(self.facts(example))
         kept = set(best(given, self.most))
-        rng = random_of(self.seed, example.qid, *([copy] if copy else []))
-        own = self._without_one([fact for fact in given if fact in kept], rng)
-        if not own or self.distractors is None:
-            return tuple(own)
-        count = int(rng.integers(max(self.least, len(own)), self.most + 1)) - len(own)
-        return _mixed(own, _foreign(example, given, self.distractors(example))[:count], rng)
-
-    def _without_one(self, own: list[Fact], rng: np.random.Generator) -> list[Fact]:
-        if len(own) < 2 or not self.incomplete or rng.random() >= self.incomplete:
-            return own
-        gone = int(rng.integers(len(own)))
-        return own[:gone] + own[gone + 1 :]
+        found = self.distractors(example) if self.distractors is not None and given else ()
+        others = tuple(_foreign(example, given, found)) if found else ()
+        own = tuple(fact for fact in given if fact in kept)
+        return Facts(own, others, self.least, self.most, self.incomplete)
 
 
 def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
@@ -109,22 +166,17 @@ def _mixed(own: Sequence[Fact], others: Iterable[Fact], rng: np.random.Generator
     return tuple(mixed)
 
 
-def verdict_examples(
-    examples: Iterable[Example], evidence: Evidence, labels: Sequence[str], *, copies: int = 1
-) -> Made[VerdictExample]:
-    """Claims for a head of these `labels`, with `copies` of the evidence each.
-
-    Those that no label fits, or that have no facts, are left out.
-    """
-    made = Made[VerdictExample]()
+def verdict_sources(examples: Iterable[Example], evidence: Evidence, labels: Sequence[str]) -> Made[VerdictSource]:
+    """Claims for a head of these `labels`; those that no label fits, or that have no facts, are left out."""
+    made = Made[VerdictSource]()
     for example in examples:
-        label, read = fitting_label(example.label, labels), [evidence.of(example, copy) for copy in range(copies)]
+        label, facts = fitting_label(example.label, labels), evidence.of(example)
         if label is None:
             made.left_out["no label that the head has"] += 1
-        elif not read[0]:
+        elif not facts.own:
             made.left_out["no facts"] += 1
         else:
-            made.records += [VerdictExample(example.qid, Query(example.text, facts), label) for facts in read]
+            made.records.append(VerdictSource(example.qid, example.text, label, facts))
     return made
 
 
@@ -135,22 +187,26 @@ def fitting_label(label: str | None, labels: Sequence[str]) -> str | None:
     return NOT_SUPPORTED if NOT_SUPPORTED in labels else None
 
 
-def answer_examples(examples: Iterable[Example], evidence: Evidence) -> Made[AnswerExample]:
-    """Questions whose answer is yes, no, or stands in their facts."""
-    made = Made[AnswerExample]()
+def answer_sources(examples: Iterable[Example], evidence: Evidence) -> Made[AnswerSource]:
+    """Questions whose answer is yes, no, or stands in their own facts."""
+    made = Made[AnswerSource]()
     for example in examples:
         if example.answer is None or not words(example.answer):
             made.left_out["no answer is known"] += 1
             continue
         kind, facts = kind_of(example.answer), evidence.of(example)
-        spans = answer_spans(facts, example.answer) if kind == "span" else ()
-        if not facts:
+        if not facts.own:
             made.left_out["no facts"] += 1
-        elif kind == "span" and not spans:
+        elif kind == "span" and not answer_spans(facts.own, example.answer):
             made.left_out["the answer stands in none of the facts"] += 1
         else:
-            made.records.append(AnswerExample(example.qid, Query(example.text, facts), kind, example.answer, spans))
+            made.records.append(AnswerSource(example.qid, example.text, kind, example.answer, facts))
     return made
+
+
+def settled(sources: Made[Any], seed: int = 0) -> Made[Any]:
+    """One draw of each source, to measure on: whatever others there are, the same."""
+    return Made([each.drawn(random_of(seed, each.qid)) for each in sources.records], sources.left_out)
 
 
 def kind_of(answer: str) -> Kind:

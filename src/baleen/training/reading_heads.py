@@ -21,7 +21,13 @@ from baleen.crossinputs import CrossInput, Word
 from baleen.errors import TrainingError
 from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample
 from baleen.training.losses import fact_loss, label_loss, ranking_loss, sentence_loss, span_loss
-from baleen.training.reader_examples import AnswerExample, AnswerSpan, VerdictExample
+from baleen.training.reader_examples import (
+    AnswerExample,
+    AnswerSource,
+    AnswerSpan,
+    VerdictExample,
+    VerdictSource,
+)
 from baleen.training.reading_batches import ReadingTraining, table
 from baleen.training.reading_task import ReadingTask, Sample, Wanted
 from baleen.training.supervision import Lookup
@@ -147,8 +153,8 @@ class RerankTask(_PassageTask[RerankExample, list[int]]):
         return {"loss": ranking_loss(best), "accuracy": (best.argmax(dim=1) == 0).float().mean()}
 
 
-class VerdictTask(ReadingTask[VerdictExample, int]):
-    """The label of a claim with its facts."""
+class VerdictTask(ReadingTask[VerdictExample | VerdictSource, int]):
+    """The label of a claim with its facts; of a source, with others every time."""
 
     head = "verifier"
 
@@ -156,13 +162,14 @@ class VerdictTask(ReadingTask[VerdictExample, int]):
     def labels(self) -> tuple[str, ...]:
         return self.reading.outputs(self.head)
 
-    def check(self, record: VerdictExample) -> None:
+    def check(self, record: VerdictExample | VerdictSource) -> None:
         if record.label not in self.labels:
             known = ", ".join(self.labels)
             raise TrainingError(f"claim '{record.qid}' is labelled '{record.label}', but the head has {known}")
 
-    def lay(self, record: VerdictExample, _: np.random.Generator, /) -> tuple[list[CrossInput], int]:
-        return [self.inputs.evidence(record.query)[0].at_start()], self.labels.index(record.label)
+    def lay(self, record: VerdictExample | VerdictSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], int]:
+        read = record.drawn(rng)
+        return [self.inputs.evidence(read.query)[0].at_start()], self.labels.index(read.label)
 
     def targets(self, wanted: Sequence[int]) -> dict[str, Tensor]:
         return {"labels": torch.tensor(wanted)}
@@ -172,15 +179,18 @@ class VerdictTask(ReadingTask[VerdictExample, int]):
         return {"loss": label_loss(scores, labels), "accuracy": (scores.argmax(dim=1) == labels).float().mean()}
 
 
-class AnswerTask(ReadingTask[AnswerExample, WantedAnswer]):
+class AnswerTask(ReadingTask[AnswerExample | AnswerSource, WantedAnswer]):
     """Whether a question is answered by yes, no or a span, and if so by which; any span that holds the answer will do."""
 
     head = "answerer"
 
-    def lay(self, record: AnswerExample, _: np.random.Generator, /) -> tuple[list[CrossInput], WantedAnswer]:
-        row, words = self.inputs.evidence(record.query)
-        spans = list(token_spans(words, record.spans))
-        return [row], WantedAnswer(_KIND_NAMES.index(record.kind), len(words), spans)
+    def lay(
+        self, record: AnswerExample | AnswerSource, rng: np.random.Generator, /
+    ) -> tuple[list[CrossInput], WantedAnswer]:
+        read = record.drawn(rng)
+        row, words = self.inputs.evidence(read.query)
+        spans = list(token_spans(words, read.spans))
+        return [row], WantedAnswer(_KIND_NAMES.index(read.kind), len(words), spans)
 
     def targets(self, wanted: Sequence[WantedAnswer]) -> dict[str, Tensor]:
         """`starts` (B,): the place of each [CLS]; `words` (B, T): those of the words, `tokens` (B, T) bool: which are.

@@ -25,7 +25,7 @@ class ReadingPlan:
     `depth` passages of each hop are read; negatives of stage 1 and of the reranker lie within the first `negatives` of
     a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
     known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
-    The verifier learns a share `incomplete` of its claims with one gold fact missing.
+    The verifier reads a share `incomplete` of the claims that have several gold facts with one of them missing.
 
     `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
     rest is; where heads are apart, `facts`, `reranker`, `verifier` and `answerer` may each have a training of its own.

@@ -37,7 +37,7 @@ from baleen.training.condenser_examples import (
 )
 from baleen.training.likely_sentences import likelihood_scorer
 from baleen.training.loop import TrainConfig
-from baleen.training.reader_examples import Evidence, answer_examples, verdict_examples
+from baleen.training.reader_examples import Evidence, answer_sources, settled, verdict_sources
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
 from baleen.training.reading_metrics import (
     Measure,
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("train", "dev")
 READ = "read"  # questions to train on that are not searched for
-POOLS = 2  # of each question, for stage 2 to be measured on; ways to read it for the verifier where evidence varies
+POOLS = 2  # of each question, for stage 2 to be measured on
 
 Task = ReadingTask[Any, Any]
 
@@ -233,13 +233,15 @@ class ReadingRun:
         return fact_examples(self._readable(part), gold, found, copies=POOLS)
 
     def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
-        labels, evidence = reading.outputs("verifier"), self._evidence(part)
-        if part == "train":
-            evidence = replace(evidence, incomplete=self.plan.incomplete)
-        return verdict_examples(self._readable(part), evidence, labels, copies=POOLS if evidence.incomplete else 1)
+        labels = reading.outputs("verifier")
+        if part != "train":
+            return settled(verdict_sources(self._readable(part), self._evidence(part), labels))
+        evidence = replace(self._evidence(part), incomplete=self.plan.incomplete)
+        return verdict_sources(self._readable(part), evidence, labels)
 
     def _answerer(self, _: CrossEncoder, part: str) -> Made[Any]:
-        return answer_examples(self._readable(part), self._evidence(part))
+        sources = answer_sources(self._readable(part), self._evidence(part))
+        return sources if part == "train" else settled(sources)
 
     # What earlier stages made
 

@@ -29,6 +29,7 @@ from baleen.tokenization import moved
 
 _NAME = "baleen_within_texts"
 _HALF = (torch.bfloat16, torch.float16)
+_NOT_PLAIN = ("sliding_window", "softcap", "s_aux")  # of which the kernels here know nothing
 _ALIGNED = 8  # numbers of which a head's width must be a multiple for the kernels
 
 
@@ -86,9 +87,12 @@ def _attend(
     __: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    **___: Any,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """As transformers calls it: (1, heads, T, d) each -> (1, T, heads, d)."""
+    unknown = [name for name in _NOT_PLAIN if others.get(name) is not None]
+    if unknown:
+        raise ValueError(f"attention with {', '.join(unknown)} is not done here")
     texts = _current.get()
     queries, keys, values = (each.transpose(1, 2).squeeze(0) for each in (query, key, value))  # (T, heads, d)
     if texts.seen is not None:
