@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,21 +11,8 @@ from baleen import cli
 from baleen.corpus import write
 from baleen.embedded import MODEL, write_untrained
 from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
+from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Baleen = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")

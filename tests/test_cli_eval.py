@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from baleen.corpus import write
 from baleen.errors import ConfigError, DatasetError, IndexNotFoundError
 from baleen.index import Index
 from baleen.model_folder import write_model
+from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
 READING = ("sentences", "facts", "reranker", "verifier", "answerer")
@@ -51,25 +50,6 @@ OWN = [
     {"id": "o3", "text": "whale song", "gold": ["p7"]},
 ]
 BM25 = ("--corpus", "corpus.jsonl", "--baseline", "bm25")
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def said(self) -> str:
-        """Standard error without the frame and the line breaks that usage errors come in."""
-        return " ".join(self.err.replace("│", " ").split())
-
-
-Baleen = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")

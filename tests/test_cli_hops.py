@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from baleen.errors import CheckpointError, ConfigError, DatasetError, IndexNotFo
 from baleen.index import Index
 from baleen.model_folder import write_model
 from baleen.types import Answer, Fact, Hop, Verdict
+from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
@@ -30,29 +29,6 @@ SETTINGS = {
     "run": {"hops": 2, "k": 3},
 }
 READING = ("sentences", "facts", "reranker", "verifier", "answerer")
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def said(self) -> str:
-        """Standard error without the frame and the line breaks that usage errors come in."""
-        return " ".join(self.err.replace("│", " ").split())
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Baleen = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")

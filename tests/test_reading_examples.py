@@ -19,11 +19,11 @@ from baleen.training.condenser_examples import (
     FactSource,
     RerankExample,
     SentenceExample,
-    fact_examples,
     fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
+    settled,
 )
 from baleen.training.matching import occurrences, words
 from baleen.training.reader_examples import (
@@ -36,7 +36,6 @@ from baleen.training.reader_examples import (
     answer_sources,
     answer_spans,
     fitting_label,
-    settled,
     verdict_sources,
 )
 from baleen.training.supervision import Step, latent_hop, start
@@ -144,7 +143,7 @@ def scored(_: Example) -> Sequence[Fact]:
 
 
 def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
-    made = fact_examples([MAYOR], gold_facts(passages), scored, copies=40)
+    made = settled(fact_sources([MAYOR], gold_facts(passages), scored), copies=40)
     assert len(made.records) == 40
     golds = {(pid, sid) for pid, sid in MAYOR.facts}
     others = [("p0", 0), ("p3", 0), ("p6", 1), ("p5", 0), ("p4", 0), ("p7", 0), ("p7", 2), ("p3", 1)]
@@ -162,24 +161,24 @@ def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
 
 def test_a_pool_depends_on_the_seed_and_its_example_alone() -> None:
     other = replace(MAYOR, qid="other")
-    alone = fact_examples([MAYOR], gold_facts(passages), scored).records
-    assert fact_examples([other, MAYOR], gold_facts(passages), scored).records[1:] == alone
-    assert fact_examples([MAYOR], gold_facts(passages), scored, seed=1).records != alone
-    assert fact_examples([other], gold_facts(passages), scored).records[0].facts != alone[0].facts
+    alone = settled(fact_sources([MAYOR], gold_facts(passages), scored)).records
+    assert settled(fact_sources([other, MAYOR], gold_facts(passages), scored)).records[1:] == alone
+    assert settled(fact_sources([MAYOR], gold_facts(passages), scored), seed=1).records != alone
+    assert settled(fact_sources([other], gold_facts(passages), scored)).records[0].facts != alone[0].facts
 
 
 def test_sentences_that_may_be_gold_are_in_no_pool() -> None:
     unsure = replace(MAYOR, facts=(("p1", 1), ("p2", 1)))  # which of p0's are gold is not known
-    (record,) = fact_examples([unsure], gold_facts(passages), scored).records
+    (record,) = settled(fact_sources([unsure], gold_facts(passages), scored)).records
     assert "p0" not in {fact.pid for fact in record.facts}
     latent = gold_facts(passages, scorer=lambda _, __: [0.0, 1.0])
     assert [(fact.pid, fact.sid) for fact in latent(unsure)] == list(MAYOR.facts)
 
 
 def test_a_pool_has_always_both_and_no_more_than_there_are() -> None:
-    few = fact_examples([MAYOR], gold_facts(passages), lambda _: OTHERS[:1], copies=9)
+    few = settled(fact_sources([MAYOR], gold_facts(passages), lambda _: OTHERS[:1]), copies=9)
     assert all(set(record.labels) == {True, False} and len(record.facts) <= 4 for record in few.records)
-    none = fact_examples([MAYOR, replace(MAYOR, facts=())], gold_facts(passages), lambda _: [])
+    none = settled(fact_sources([MAYOR, replace(MAYOR, facts=())], gold_facts(passages), lambda _: []))
     assert none.records == []
     assert none.left_out == {"no other sentence was scored": 1, "no gold fact is known": 1}
 
@@ -273,7 +272,7 @@ def test_what_is_settled_depends_on_the_seed_and_its_example_alone() -> None:
     both = verdict_sources([other, claim], evidence, TWO_LABELS)
     assert settled(both).records[1:] == alone
     assert settled(both).records[0].query != alone[0].query
-    assert any(settled(both, seed).records[1:] != alone for seed in range(1, 5))
+    assert any(settled(both, seed=seed).records[1:] != alone for seed in range(1, 5))
 
 
 # Answerer
@@ -355,7 +354,7 @@ def test_records_go_to_json_and_back() -> None:
     records: list[Record] = [
         *sentence_examples(hops(), passages).records,
         *rerank_examples(hops(), passages).records,
-        *fact_examples([MAYOR], gold_facts(passages), scored).records,
+        *settled(fact_sources([MAYOR], gold_facts(passages), scored)).records,
         *fact_sources([MAYOR], gold_facts(passages), scored).records,
         *answer_sources([MAYOR], Evidence(gold_facts(passages))).records,
         *verdict_sources([replace(MAYOR, label="refuted")], Evidence(gold_facts(passages)), TWO_LABELS).records,

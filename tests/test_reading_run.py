@@ -14,7 +14,7 @@ import pytest
 from baleen.condenser import SECOND, best, score_sentences
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.training.condenser_examples import FactExample, fact_examples, gold_facts, gold_sids
+from baleen.training.condenser_examples import FactExample, fact_sources, gold_facts, gold_sids, settled
 from baleen.training.loop import TrainConfig
 from baleen.training.reading_batches import ReadingTraining
 from baleen.training.reading_plan import ReadingPlan
@@ -226,7 +226,7 @@ def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: Reading
     examples = list({step.supervised.qid: step.state.example for step in some}.values())
     found = found_sentences(reading, some, read.world.passage)
     gold = of_hops(gold_facts(read.world.passage), read._steps("dev"))
-    made = fact_examples(examples, gold, lambda example: found[example.qid], copies=4)
+    made = settled(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
     sizes = set()
     for record in made.records:
         hops = {fact.hop for fact, label in zip(record.facts, record.labels, strict=True) if label}

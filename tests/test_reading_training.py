@@ -20,10 +20,10 @@ from baleen.crossinputs import CrossConfig, CrossInput
 from baleen.datasets import Example
 from baleen.errors import CheckpointError, ConfigError, TrainingError
 from baleen.markup import fact_text
-from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample
+from baleen.training.condenser_examples import FactExample, FactSource, RerankExample, SentenceExample, settled
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig
-from baleen.training.reader_examples import Evidence, VerdictExample, answer_sources, settled, verdict_sources
+from baleen.training.reader_examples import Evidence, VerdictExample, answer_sources, verdict_sources
 from baleen.training.reading_batches import ReadingBatch, ReadingTraining
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask, token_spans
 from baleen.training.reading_layouts import Grouped, Packed, can_pack

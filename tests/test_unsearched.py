@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from baleen.datasets import Example
-from baleen.training.condenser_examples import fact_examples
+from baleen.training.condenser_examples import fact_sources, settled
 from baleen.training.reading_scores import KEPT, Scored
 from baleen.training.unsearched import unsearched
 from baleen.types import Passage
@@ -26,7 +26,7 @@ def test_what_is_no_gold_sentence_of_a_gold_passage_is_a_distractor() -> None:
 def test_stage_2_learns_from_them() -> None:
     example = Example("q", "Ada was hired by a painter.", ("b", "a"), (("a", 2), ("b", 0)), order=("a", "b"))
     found = unsearched(PASSAGES.__getitem__)(example)
-    made = fact_examples([example], lambda _: found.gold, lambda _: found.found, copies=4)
+    made = settled(fact_sources([example], lambda _: found.gold, lambda _: found.found), copies=4)
     assert len(made.records) == 4
     for record in made.records:
         gold = {(fact.pid, fact.sid) for fact, label in zip(record.facts, record.labels, strict=True) if label}

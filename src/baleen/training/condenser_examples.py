@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -50,18 +50,24 @@ class SentenceExample(Record):
     negatives: tuple[str, ...]
 
 
+class Settled(Record):
+    """What was drawn from a source, and stays as it is."""
+
+    __slots__ = ()
+
+    def drawn(self, _: np.random.Generator) -> Self:
+        """Itself, whatever is drawn."""
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class FactExample(Record):
+class FactExample(Settled):
     """A claim, candidate facts in no order that means anything, and which of them are gold."""
 
     qid: str
     claim: str
     facts: tuple[Fact, ...]
     labels: tuple[bool, ...]
-
-    def pool(self, _: np.random.Generator) -> Self:
-        """Itself, whatever is drawn."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class FactSource(Record):
     golds: tuple[Fact, ...]
     others: tuple[Fact, ...]
 
-    def pool(self, rng: np.random.Generator) -> FactExample:
+    def drawn(self, rng: np.random.Generator) -> FactExample:
         """Seven to nine facts as far as there are enough, in random order.
 
         They are the gold facts of some first hops, as a hop sees those that were found so far (where all are of one hop,
@@ -167,13 +173,10 @@ def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) ->
     return made
 
 
-def fact_examples(
-    examples: Iterable[Example], gold: FactsOf, scored: FactsOf, *, seed: int = 0, copies: int = 1
-) -> Made[FactExample]:
-    """`copies` settled pools of each example, to measure on."""
-    sources = fact_sources(examples, gold, scored)
-    pools = [each.pool(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
-    return Made(pools, sources.left_out)
+def settled(sources: Made[Any], copies: int = 1, seed: int = 0) -> Made[Any]:
+    """So many draws of each source, to measure on: the same whatever others there are."""
+    drawn = [each.drawn(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
+    return Made(drawn, sources.left_out)
 
 
 def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:

@@ -3,7 +3,7 @@
 verifier    verdict_sources         gold or condensed facts, distractors to stand among them, and a label
 answerer    answer_sources          likewise, and the answer: yes, no, or a string that the facts hold
 
-What is read of a source is drawn anew whenever it comes up; `settled` draws once, to measure on.
+What is read of a source is drawn anew whenever it comes up; `settled` of condenser_examples.py draws once, to measure on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from baleen.condenser import best
 from baleen.datasets import Example
 from baleen.datasets.example import NOT_SUPPORTED
 from baleen.markup import fact_text
-from baleen.training.condenser_examples import FactsOf, Made, random_of
+from baleen.training.condenser_examples import FactsOf, Made, Settled
 from baleen.training.matching import is_extractive, occurrences, words
 from baleen.types import Fact, Query, Record
 
@@ -32,16 +32,12 @@ _ARTICLE = re.compile(r"^\s*(a|an|the)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictExample(Record):
+class VerdictExample(Settled):
     """A claim with facts, and the label that they give it."""
 
     qid: str
     query: Query
     label: str
-
-    def drawn(self, _: np.random.Generator) -> Self:
-        """Itself, whatever is drawn."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class AnswerSpan(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExample(Record):
+class AnswerExample(Settled):
     """A question with facts and its answer; of kind "span" it stands at every one of `spans`."""
 
     qid: str
@@ -62,10 +58,6 @@ class AnswerExample(Record):
     kind: Kind
     answer: str
     spans: tuple[AnswerSpan, ...] = ()
-
-    def drawn(self, _: np.random.Generator) -> Self:
-        """Itself, whatever is drawn."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +194,6 @@ def answer_sources(examples: Iterable[Example], evidence: Evidence) -> Made[Answ
         else:
             made.records.append(AnswerSource(example.qid, example.text, kind, example.answer, facts))
     return made
-
-
-def settled(sources: Made[Any], seed: int = 0) -> Made[Any]:
-    """One draw of each source, to measure on: whatever others there are, the same."""
-    return Made([each.drawn(random_of(seed, each.qid)) for each in sources.records], sources.left_out)
 
 
 def kind_of(answer: str) -> Kind:

@@ -107,7 +107,7 @@ class FactTask(ReadingTask[FactExample | FactSource, list[bool]]):
     head = "facts"
 
     def lay(self, record: FactExample | FactSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
-        pool = record.pool(rng)
+        pool = record.drawn(rng)
         rows = self.inputs.facts(pool.claim, pool.facts)
         return rows, [pool.labels[place] for row in rows for place in row.keys]
 

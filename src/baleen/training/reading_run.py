@@ -29,15 +29,15 @@ from baleen.training.condenser_examples import (
     Made,
     RerankExample,
     SentenceExample,
-    fact_examples,
     fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
+    settled,
 )
 from baleen.training.likely_sentences import likelihood_scorer
 from baleen.training.loop import TrainConfig
-from baleen.training.reader_examples import Evidence, answer_sources, settled, verdict_sources
+from baleen.training.reader_examples import Evidence, answer_sources, verdict_sources
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
 from baleen.training.reading_metrics import (
     Measure,
@@ -228,9 +228,8 @@ class ReadingRun:
 
     def _facts(self, _: CrossEncoder, part: str) -> Made[Any]:
         gold, found = self._kept(part, "gold"), self._kept(part, "found")
-        if part == "train":
-            return fact_sources(self._readable(part), gold, found)
-        return fact_examples(self._readable(part), gold, found, copies=POOLS)
+        sources = fact_sources(self._readable(part), gold, found)
+        return sources if part == "train" else settled(sources, POOLS)
 
     def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
         labels = reading.outputs("verifier")
