@@ -49,8 +49,8 @@ ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, 
 class SearchConfig:
     """How much of the index a search looks at; what is None goes by the query and by how many passages are wanted.
 
-    All vectors of a query together look into about 1,024 cells, so a short query looks farther: of the best ten of 10,553
-    real passages, for questions of some 20 vectors, 16 cells each leave six in a thousand in cells that nobody probes.
+    All vectors of a query together look into about 1,024 cells, each into 16 at least and 64 at most, so a short query
+    looks farther: of the best ten of 10,553 real passages, for questions of some 20 vectors, 16 cells each leave six in a thousand in cells that nobody probes.
 
     The defaults follow what was measured (`docs/benchmarks.md`): with 4,096 refined of 16,384 candidates, 99% of the best
     ten and 95% of the best hundred that an exact search of an index of 354,282 real passages finds; over 100,000 synthetic
