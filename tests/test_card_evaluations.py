@@ -105,6 +105,10 @@ def test_baselines_and_rankings_have_their_own_options(run: dict[str, Any], opti
     assert command(tmp_path, {**BASE, **run}) == f"baleen eval hover hover/dev.json {options} --at 20,100 --json"
 
 
+def test_two_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> None:
+    assert "--threshold -2,-0.5 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5]})
+
+
 THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5}
 
 

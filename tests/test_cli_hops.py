@@ -168,6 +168,12 @@ def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipe
     assert (lower["threshold"], "threshold" in usual) == (-1000.0, False)
 
 
+def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--threshold", "-1e6,1e6", "--json").json
+    assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
+    assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
+
+
 def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
     options = ("--stand-in", "--hops", "1", "--json")
     assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
@@ -216,6 +222,8 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--pipeline", "guess"], 2, "--pipeline"),
         (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
         (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
+        (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
+        (["verify", CLAIM, "--threshold", "1,2,3"], 2, "--threshold 1,2,3: should be"),
         (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
         (["ask", "  "], QueryError.exit_code, "empty"),
         (["ask", "\udcff"], QueryError.exit_code, "half a character"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from baleen.condenser import Condenser, CondenserConfig
+from baleen.condenser import Condenser, CondenserConfig, finish
 from baleen.errors import ConfigError
 from baleen.types import Condensed, Fact, Passage, Query
 from fakes import CORPUS
@@ -178,6 +178,43 @@ def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
     assert condensed.tokens["sentences"] == sum(len(r) for p in CORPUS[:2] for r in inputs.sentences(query, p))
     assert condensed.tokens["facts"] == sum(map(len, inputs.facts(CLAIM, facts_of(("p0", 1)))))
     assert all(spent > 0 for spent in condensed.seconds.values())
+
+
+def test_facts_that_were_only_to_lead_on_do_not_stand_at_the_end() -> None:
+    reading = ScriptedCrossEncoder(sentences=rising(4, 3, 2, 1), facts=rising(2.0, 0.5, -1.5, -3.0))
+    config = CondenserConfig(threshold=(-2, 0.5))
+    condensed = condense(reading, replace(TOWN, spans=TOWN.spans[:4]), threshold=config.threshold)
+    assert places(condensed) == [("town", 0), ("town", 1), ("town", 2)], "the first threshold holds on the way"
+    finished = finish(condensed, config)
+    assert places(finished) == [("town", 0)], "a score on the second threshold is not above it"
+    assert reasons(finished) == {
+        ("town", 0): "above the threshold",
+        ("town", 1): "not above the threshold of 0.5 at the end",
+        ("town", 2): "not above the threshold of 0.5 at the end",
+        ("town", 3): "not above the threshold of -2",
+    }
+    assert [each.kept for each in finished.judgements] == [True, False, False, False]
+    assert finish(finished, config) == finished
+
+
+def test_with_one_threshold_the_end_changes_nothing() -> None:
+    reading = ScriptedCrossEncoder(sentences=rising(4, 3, 2), facts=rising(2.0, -0.5, -1.5))
+    condensed = condense(reading, TOWN, threshold=-1)
+    assert finish(condensed, CondenserConfig(threshold=-1)) == condensed
+
+
+@pytest.mark.parametrize("threshold", [(), (1.0, 2.0, 3.0), (0.0, math.nan), (0.0, None)])
+def test_thresholds_are_one_number_or_two(threshold: Any) -> None:
+    with pytest.raises(ConfigError, match="which should be a finite number, or two of them"):
+        CondenserConfig(threshold=threshold)
+
+
+def test_the_threshold_of_the_end_is_not_the_lower_one() -> None:
+    with pytest.raises(
+        ConfigError, match=r"threshold = \(1, 0\): the second, for the end, should not be below the first"
+    ):
+        CondenserConfig(threshold=(1, 0))
+    assert CondenserConfig(threshold=(1, 1)).final == 1
 
 
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, "0"])

@@ -81,6 +81,17 @@ def test_each_hop_has_its_own_depth() -> None:
     assert [len(hop.ranking) for hop in trace.hops] == [10, 40]
 
 
+@pytest.mark.parametrize(("hops", "options"), [(3, {}), (5, {"stop_early": True})])
+def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dict[str, Any]) -> None:
+    reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: 1.0})
+    retriever = chain()
+    (trace,) = traces(retriever, condenser(reading, threshold=(-2.0, 0.0)), [1] * hops, **options)
+    assert [[fact.text for fact in query.facts] for (query,) in retriever.asked][2] == [TEACHES, STANDS]
+    assert places(trace) == [PLACES[0], PLACES[2]]
+    assert [len(hop.facts) for hop in trace.hops][:2] == [1, 2], "hops before the last stay as they were"
+    assert trace.next_query == Query(CLAIM, trace.facts), "so a reader does not see it"
+
+
 def test_all_hops_are_run_unless_told_to_stop_at_one_that_adds_nothing() -> None:
     (whole,) = traces(chain(), condenser(), [1] * 5)
     assert len(whole.hops) == 5

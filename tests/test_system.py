@@ -324,6 +324,12 @@ def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pi
     assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
 
 
+def test_two_thresholds_are_set_by_a_model_or_by_a_call(baleen: Baleen) -> None:
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": [-1e9, 1e9]}})
+    for trace in (Baleen(model, baleen.retriever).verify(CLAIM), baleen.verify(CLAIM, threshold=(-1e9, 1e9))):
+        assert (bool(trace.hops[0].facts), trace.facts) == (True, ())
+
+
 def test_a_threshold_of_a_call_outranks_that_of_the_model_and_holds_for_a_stand_in(baleen: Baleen) -> None:
     strict = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
     assert len(Baleen(strict, baleen.retriever).verify(CLAIM, threshold=-1e9).facts) > 0

@@ -2,6 +2,7 @@
 
 Stage 1 reads claim and facts beside each passage and scores its every sentence; the best go on.  Stage 2 reads all
 candidate facts together beside the claim, those of earlier hops among them, and keeps what scores above a threshold.
+What is kept on the way may be more than what stands at the end: a doubtful fact can lead to the passage that settles it.
 
 condenser = Condenser(sentences, facts)                     two CrossEncoders, or one twice
 condenser.condense([query], [passages], hop=1)[0].facts
@@ -21,16 +22,20 @@ from baleen.types import Condensed, Fact, Judgement, Passage, Query
 FIRST, SECOND = "sentences", "facts"
 
 
+Threshold = float | tuple[float, float]
+
+
 @dataclass(frozen=True)
 class CondenserConfig:
     """How much is kept.
 
     `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
-    stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).
+    stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
+    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
     """
 
     pool: int = 9
-    threshold: float = 0.0
+    threshold: Threshold = 0.0
     max_facts: int | None = None
 
     def __post_init__(self) -> None:
@@ -38,8 +43,21 @@ class CondenserConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
-        if not isinstance(self.threshold, int | float) or not math.isfinite(self.threshold):
-            raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number")
+        both = self.threshold if isinstance(self.threshold, Sequence) else (self.threshold,)
+        if len(both) not in (1, 2) or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):
+            raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number, or two of them")
+        if both[-1] < both[0]:
+            raise ConfigError(f"threshold = {self.threshold!r}: the second, for the end, should not be below the first")
+
+    @property
+    def leading(self) -> float:
+        """What facts have to score above to lead to the next hop."""
+        return self.threshold[0] if isinstance(self.threshold, Sequence) else self.threshold
+
+    @property
+    def final(self) -> float:
+        """What they have to score above to stand at the end."""
+        return self.threshold[-1] if isinstance(self.threshold, Sequence) else self.threshold
 
 
 class Condenser:
@@ -65,6 +83,9 @@ class Condenser:
             watch.stamp(number, settle(new, pool, facts, hop, self.config))
             for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
         ]
+
+    def finish(self, condensed: Condensed) -> Condensed:
+        return finish(condensed, self.config)
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
@@ -143,7 +164,7 @@ def settle(
     new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
 ) -> Condensed:
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
-    above = [fact for fact in weighed if fact.score > config.threshold]
+    above = [fact for fact in weighed if fact.score > config.leading]
     # Where there are too many, old facts go before new ones.
     kept = sorted(above, key=lambda fact: (fact.hop != hop, -fact.score, fact.pid, fact.sid))[: config.max_facts]
     first = {(fact.pid, fact.sid): fact.score for fact in new}
@@ -161,9 +182,21 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
     """Whether a fact that was weighed is among those `kept`, and why or why not."""
     if fact in kept:
         return True, "above the threshold"
-    if fact.score > config.threshold:
+    if fact.score > config.leading:
         return False, f"over the limit of {config.max_facts} facts"
-    return False, f"not above the threshold of {config.threshold:g}"
+    return False, f"not above the threshold of {config.leading:g}"
+
+
+def finish(condensed: Condensed, config: CondenserConfig) -> Condensed:
+    """A last hop's facts without those that were only to lead on."""
+    dropped = {(fact.pid, fact.sid) for fact in condensed.facts if fact.score <= config.final}
+    reason = f"not above the threshold of {config.final:g} at the end"
+    judgements = [
+        replace(each, kept=False, reason=reason) if (each.pid, each.sid) in dropped else each
+        for each in condensed.judgements
+    ]
+    facts = tuple(fact for fact in condensed.facts if (fact.pid, fact.sid) not in dropped)
+    return replace(condensed, facts=facts, judgements=tuple(judgements))
 
 
 def left_out(fact: Fact, config: CondenserConfig) -> Judgement:

@@ -20,6 +20,9 @@ class Reading(Protocol):
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]: ...
 
+    def finish(self, condensed: Condensed) -> Condensed:
+        """What is left of a last hop's facts, some of which may have been there to lead on only."""
+
 
 class Reader(Protocol):
     """A verifier or an answerer."""
@@ -37,6 +40,8 @@ def run(
         hops = take_hop([traces[place] for place in going], retriever, reading, number, depth) if going else []
         for place, hop in zip(going, hops, strict=True):
             reason = _reason_to_stop(hop, number, stop_early)
+            if reason or number == len(depths):
+                hop = replace(hop, condensed=reading.finish(hop.condensed))
             traces[place] = replace(traces[place], hops=(*traces[place].hops, hop), stopped=reason)
         yield list(traces)
 

@@ -15,7 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -42,8 +42,13 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "model": model_digest(system.model),
         "index": _digest(system.retriever.index.manifest.to_json()),
         **({} if precision is None else {"precision": precision}),
-        **({} if config.threshold is None else {"threshold": float(config.threshold)}),
+        **({} if config.threshold is None else {"threshold": config.threshold}),
     }
+
+
+def told_threshold(threshold: float | Sequence[float]) -> str:
+    """As `--threshold` takes it: `-1`, or `-2,-0.5` where what leads on and what stands at the end differ."""
+    return ",".join(f"{each:g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
 
 
 def model_digest(model: ModelFolder) -> str:

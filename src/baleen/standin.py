@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baleen.condenser import FIRST, CondenserConfig, best, decision, left_out, sentence_fact, unknown
+from baleen.condenser import FIRST, CondenserConfig, best, decision, finish, left_out, sentence_fact, unknown
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
 from baleen.types import Condensed, Fact, Judgement, Passage, Query
@@ -37,6 +37,9 @@ class StandIn:
             for number, (query, new) in enumerate(zip(queries, scored, strict=True))
         ]
 
+    def finish(self, condensed: Condensed) -> Condensed:
+        return finish(condensed, self.config)
+
     def _score(
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: Stopwatch
     ) -> list[list[Fact]]:
@@ -61,7 +64,7 @@ class StandIn:
         ranked = best(unknown(new, query), len(new))
         entered, others = ranked[: config.pool], ranked[config.pool :]
         room = None if config.max_facts is None else max(0, config.max_facts - len(query.facts))
-        kept = [fact for fact in entered if fact.score > config.threshold][:room]
+        kept = [fact for fact in entered if fact.score > config.leading][:room]
         judgements = [Judgement(fact.pid, fact.sid, kept=True, reason="kept before") for fact in query.facts]
         judgements += [
             Judgement(fact.pid, fact.sid, fact.score, None, *decision(fact, kept, config)) for fact in entered

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from baleen.checkpoint import resolve
-from baleen.condenser import Condenser, CondenserConfig
+from baleen.condenser import Condenser, CondenserConfig, Threshold
 from baleen.config import NO_SETTING, from_mapping, override
 from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision
@@ -42,8 +42,8 @@ class RunConfig:
     `k` is how many passages each hop retrieves: one number for all, or one for each, of which the last goes on where
     there are more `hops` (None: as many as `k` has numbers, or 4).  `stop_early` ends a run at the first hop that adds
     no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
-    condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, for a call
-    to say (None: the condenser's own, which a model sets among the settings of its condenser).
+    condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, on the
+    way and at the end if it is two, for a call to say (None: the condenser's own, which a model sets among its settings).
     """
 
     pipeline: Pipeline = "condense"
@@ -51,7 +51,7 @@ class RunConfig:
     k: int | Sequence[int] = 25
     stop_early: bool = False
     stand_in: bool = False
-    threshold: float | None = field(default=None, metadata=NO_SETTING)
+    threshold: Threshold | None = field(default=None, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         if self.pipeline not in get_args(Pipeline):
@@ -63,7 +63,7 @@ class RunConfig:
             CondenserConfig(threshold=self.threshold)  # refuses what is no threshold
             if self.pipeline == "rerank":
                 raise ConfigError(
-                    f"threshold = {self.threshold:g} is for a condenser, and pipeline = 'rerank' has none: leave it out"
+                    f"threshold = {self.threshold} is for a condenser, and pipeline = 'rerank' has none: leave it out"
                 )
 
     @property
@@ -144,7 +144,7 @@ class Baleen:
 
     # Components
 
-    def condenser(self, stand_in: bool = False, threshold: float | None = None) -> Reading:
+    def condenser(self, stand_in: bool = False, threshold: Threshold | None = None) -> Reading:
         """The model's condenser, or what stands in for it; `threshold` outranks its own."""
         if stand_in:
             return StandIn(self._component("reranker"), override(STAND_IN, threshold=threshold))

@@ -13,6 +13,7 @@ from baleen.card.provenance import short_path
 from baleen.errors import DatasetError
 from baleen.evaluation.lineup import Entry
 from baleen.evaluation.summary import Summary
+from baleen.results import told_threshold
 
 _SUMMARY = ("questions", "metrics", "intervals", "counts")
 _NEEDED = {"system": str, "dataset": str, "file": str, "passages": int, "questions": int, "metrics": dict, "run": dict}
@@ -70,7 +71,7 @@ def _hops(run: Mapping[str, Any]) -> list[str]:
     options += ["--hops", str(len(depths)), "-k", ",".join(map(str, depths))] if depths else []
     options += ["--stop-early"] if run.get("stop_early") else []
     options += ["--stand-in"] if run.get("stand_in") and not baseline else []
-    options += ["--threshold", str(run["threshold"])] if run.get("threshold") is not None else []
+    options += ["--threshold", told_threshold(run["threshold"])] if run.get("threshold") is not None else []
     return [*options, *(["--precision", str(run["precision"])] if run.get("precision") else [])]
 
 

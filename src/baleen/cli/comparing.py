@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.options import JsonOption
+from baleen.results import told_threshold
 
 if TYPE_CHECKING:
     from baleen.evaluation.comparison import Comparison
@@ -50,7 +51,7 @@ def compare(
 
 def _called(run: Mapping[str, Any]) -> str:
     """The system of a run, and its threshold where one was given."""
-    threshold = "" if "threshold" not in run else f", threshold {run['threshold']:g}"
+    threshold = "" if "threshold" not in run else f", threshold {told_threshold(run['threshold'])}"
     return f"{run.get('system')}{threshold}"
 
 

@@ -61,10 +61,11 @@ StandInOption = Annotated[
     typer.Option("--stand-in/--no-stand-in", help="Do with a relevance score for a condenser, and without a reader"),
 ]
 ThresholdOption = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--threshold",
-        help="What a fact has to score above to be kept by the condenser",
+        metavar="X[,X]",
+        help="What a fact has to score above to be kept by the condenser; to lead on, and to stand at the end",
         show_default="the model's, or 0",
     ),
 ]
@@ -163,28 +164,34 @@ def run_options(
     stop_early: bool | None,
     stand_in: bool | None,
     *,
-    threshold: float | None = None,
+    threshold: str | None = None,
 ) -> dict[str, Any]:
     """Options of RunConfig; None is for the model to say."""
-    if threshold is not None:
-        _check_threshold(threshold, pipeline)
     return {
         "hops": hops,
         "k": None if k is None else _depths(k),
         "pipeline": None if pipeline is None else pipeline.value,
         "stop_early": stop_early,
         "stand_in": stand_in,
-        "threshold": threshold,
+        "threshold": None if threshold is None else _threshold(threshold, pipeline),
     }
 
 
-def _check_threshold(threshold: float, pipeline: Pipeline | None) -> None:
-    if not math.isfinite(threshold):
-        raise typer.BadParameter(f"--threshold {threshold}: should be a finite number")
+def _threshold(given: str, pipeline: Pipeline | None) -> float | tuple[float, ...]:
+    """`-1` is for facts on the way and at the end, `-2,-1` has one for each."""
+    try:
+        both = tuple(float(number) for number in given.split(","))
+    except ValueError:
+        both = ()
+    if len(both) not in (1, 2) or not all(map(math.isfinite, both)) or both[-1] < both[0]:
+        raise typer.BadParameter(
+            f"--threshold {given}: should be a finite number, or two, the second not below the first"
+        )
     if pipeline is Pipeline.rerank:
         raise typer.BadParameter(
             "--threshold is for a condenser, and --pipeline rerank has none: leave one of them out"
         )
+    return both if len(both) == 2 else both[0]
 
 
 def _depths(k: str) -> int | tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from baleen.config import override
 from baleen.evaluation.collection import Collection, Indexed
 from baleen.evaluation.predicting import Predictor, System
-from baleen.results import Run, describe_run
+from baleen.results import Run, describe_run, told_threshold
 
 if TYPE_CHECKING:
     from baleen.system import Baleen, RunConfig
@@ -52,7 +52,7 @@ def system_contender(
 def _name(called: str, config: RunConfig) -> str:
     """`condense with a stand-in at 25+10, threshold -1`"""
     stand_in = " with a stand-in" if config.stand_in else ""
-    threshold = "" if config.threshold is None else f", threshold {config.threshold:g}"
+    threshold = "" if config.threshold is None else f", threshold {told_threshold(config.threshold)}"
     return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{threshold}"
 
 
