@@ -109,7 +109,7 @@ def test_two_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> No
     assert "--threshold -2,-0.5 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5]})
 
 
-THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5}
+THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5, "ranked_by": "reading"}
 
 
 @pytest.mark.parametrize("run", [None, THRESHOLD, *(run for run, _ in OTHERS)])

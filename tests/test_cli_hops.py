@@ -174,6 +174,19 @@ def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
     assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
 
 
+def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--ranked-by", "reading", "--json").json
+    weighed = {
+        (each["pid"], each["sid"])
+        for hop in found["hops"]
+        for each in hop["condensed"]["judgements"]
+        if each["second"] is not None
+    }
+    ranks = [any(pid == passage["pid"] for pid, _ in weighed) for passage in found["passages"]]
+    assert ranks == sorted(ranks, reverse=True), "what was weighed comes first"
+    assert "--ranked-by" in baleen("verify", CLAIM, "--ranked-by", "luck").err
+
+
 def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
     options = ("--stand-in", "--hops", "1", "--json")
     assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
@@ -363,6 +376,7 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
         ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
+        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was None, and is reading"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)

@@ -102,6 +102,9 @@ class Nothing:
     def condense(self, queries: Sequence[Query], *_: Any) -> list[Any]:
         return [Condensed() for _ in queries]
 
+    def finish(self, condensed: Condensed) -> Condensed:
+        return condensed
+
 
 class Says:
     def __init__(self, name: str) -> None:

@@ -324,6 +324,17 @@ def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pi
     assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
 
 
+@pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
+def test_passages_are_ranked_by_hops_or_by_reading(baleen: Baleen, pipeline: str) -> None:
+    usual, read = (baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2, ranked_by=by) for by in ("hops", "reading"))
+    assert baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == usual.ranking()
+    assert sorted(read.ranking().pids) == sorted(usual.ranking().pids)
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"ranked_by": "reading"}})
+    assert Baleen(model, baleen.retriever).verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == read.ranking()
+    with pytest.raises(ConfigError, match="ranked_by = 'luck' should be one of hops, reading"):
+        baleen.verify(CLAIM, ranked_by="luck")
+
+
 def test_two_thresholds_are_set_by_a_model_or_by_a_call(baleen: Baleen) -> None:
     model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": [-1e9, 1e9]}})
     for trace in (Baleen(model, baleen.retriever).verify(CLAIM), baleen.verify(CLAIM, threshold=(-1e9, 1e9))):

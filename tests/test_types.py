@@ -216,6 +216,34 @@ def test_a_passage_that_two_hops_brought_keeps_its_first_place_and_score() -> No
     assert trace.ranking() == Ranking((Hit("a", 3.0), Hit("b", 2.0), Hit("c", 1.0)))
 
 
+def read_at(pids: str, *judgements: Judgement, facts: tuple[Fact, ...] = ()) -> Hop:
+    """A hop that retrieved `pids` and made this of their sentences."""
+    ranking = Ranking(tuple(Hit(pid, 50.0 - place) for place, pid in enumerate(pids)))
+    return Hop(Query("q"), ranking=ranking, condensed=Condensed(facts, judgements))
+
+
+def test_by_reading_a_passage_counts_as_its_best_sentence_and_a_sentence_as_the_sum_of_its_last_scores() -> None:
+    trace = Trace(
+        Query("q"),
+        (
+            read_at("abc", Judgement("a", 0, 1.0, 2.0), Judgement("a", 1, 4.0, -3.5), Judgement("b", 0, 3.0, 1.0), Judgement("c", 0, 9.0)),
+            read_at("def", Judgement("b", 0, None, -1.0), Judgement("d", 0, 0.5, 2.0), Judgement("e", 0, -4.0), facts=(Fact("b", 0, "", ""),)),
+        ),
+        ranked_by="reading",
+    )  # fmt: skip
+    assert trace.ranking() == Ranking(
+        (Hit("a", 3.0), Hit("d", 2.5), Hit("b", 2.0), Hit("c", 9.0), Hit("e", -4.0), Hit("f", 48.0))
+    )
+    assert replace(trace, ranked_by="hops").ranking().pids == ("b", "a", "c", "d", "e", "f")
+    assert Trace.from_json(trace.to_json()) == trace
+
+
+def test_by_reading_equal_scores_stand_in_order_of_their_ids_and_nothing_comes_that_was_not_retrieved() -> None:
+    judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "zcab"]
+    assert Trace(Query("q"), (read_at("cab", *judged),), ranked_by="reading").ranking().pids == ("a", "b", "c")
+    assert Trace(QUERY, ranked_by="reading").ranking() == Trace(QUERY).ranking()
+
+
 def test_a_run_goes_on_from_the_facts_that_stand() -> None:
     assert Trace(QUERY).facts == QUERY.facts, "those that it came with"
     trace = Trace(QUERY, (Hop(QUERY, condensed=Condensed((FACT,))), Hop(QUERY, condensed=Condensed())))

@@ -42,6 +42,7 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "model": model_digest(system.model),
         "index": _digest(system.retriever.index.manifest.to_json()),
         **({} if precision is None else {"precision": precision}),
+        **({} if config.ranked_by == "hops" else {"ranked_by": config.ranked_by}),
         **({} if config.threshold is None else {"threshold": config.threshold}),
     }
 

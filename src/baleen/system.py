@@ -8,7 +8,7 @@ trace.outcome, trace.facts, trace.hops                      the verdict, the sen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -29,7 +29,7 @@ from baleen.reranker import Reranker
 from baleen.retriever import Retriever
 from baleen.standin import CONFIG as STAND_IN
 from baleen.standin import StandIn
-from baleen.types import Query, Trace
+from baleen.types import Query, RankedBy, Trace
 
 Pipeline = Literal["condense", "rerank", "hybrid"]
 READERS: Mapping[str, Callable[[CrossEncoder], Reader]] = {"verifier": Verifier, "answerer": Answerer}
@@ -44,6 +44,7 @@ class RunConfig:
     no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
     condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, on the
     way and at the end if it is two, for a call to say (None: the condenser's own, which a model sets among its settings).
+    `ranked_by` is how the passages of all hops end up in one list: as the paper has it, or by what was read in them.
     """
 
     pipeline: Pipeline = "condense"
@@ -51,11 +52,13 @@ class RunConfig:
     k: int | Sequence[int] = 25
     stop_early: bool = False
     stand_in: bool = False
+    ranked_by: RankedBy = "hops"
     threshold: Threshold | None = field(default=None, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
-        if self.pipeline not in get_args(Pipeline):
-            raise ConfigError(f"pipeline = {self.pipeline!r} should be one of {', '.join(get_args(Pipeline))}")
+        for name, known in (("pipeline", get_args(Pipeline)), ("ranked_by", get_args(RankedBy))):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} = {getattr(self, name)!r} should be one of {', '.join(known)}")
         counts = [*self._given, *([] if self.hops is None else [self.hops])]
         if not self._given or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise ConfigError(f"hops = {self.hops!r} and k = {self.k!r}: both should be whole numbers, at least 1")
@@ -127,7 +130,8 @@ class Baleen:
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
         config = override(self.config, **options)
-        return self._run([_query(text) for text in texts], config)
+        steps = self._run([_query(text) for text in texts], config)
+        return ([replace(trace, ranked_by=config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
         if config.pipeline == "hybrid":

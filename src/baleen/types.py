@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from baleen.records import Record as Record
 
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
+RankedBy = Literal["hops", "reading"]
 WHOLE = -1  # the sid of a fact that is a whole passage
 
 
@@ -181,7 +182,8 @@ class Trace(Record):
     """A whole run: its query, its hops, and what they led to.
 
     `stopped` says why a run ended before its last hop.  `parts` holds the runs that this one was merged from.
-    `untrained` names the components that were stand-ins.  `seconds` and `tokens` are the reader's.
+    `untrained` names the components that were stand-ins.  `ranked_by` says how `ranking` orders.  `seconds` and
+    `tokens` are the reader's.
     """
 
     query: Query
@@ -190,6 +192,7 @@ class Trace(Record):
     stopped: str = ""
     parts: tuple[Trace, ...] = ()
     untrained: tuple[str, ...] = ()
+    ranked_by: RankedBy = "hops"
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
 
@@ -209,10 +212,36 @@ class Trace(Record):
         return tuple(dict.fromkeys(pid for hop in self.hops for pid in hop.ranking.pids))
 
     def ranking(self) -> Ranking:
-        """One ranked list over all hops: passages that carry facts first, by their best fact, then by hop and rank."""
+        """One ranked list of the passages of all hops, as `ranked_by` says."""
+        return self._by_reading() if self.ranked_by == "reading" else self._by_hops()
+
+    def _by_hops(self) -> Ranking:
+        """Passages that carry facts first, by their best fact, then by hop and rank."""
         best: dict[str, float] = {}
         for fact in self.facts:
             best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
         carrying = [Hit(pid, score) for pid, score in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
         rest = {hit.pid: hit for hop in reversed(self.hops) for hit in reversed(hop.ranking.hits)}
         return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))
+
+    def _by_reading(self) -> Ranking:
+        """By what was made of their sentences; those that were not read come last, as they are by hops.
+
+        A passage counts as its best sentence, a sentence as the sum of the scores that it last had beside its passage
+        and among the facts.  Sentences that got to be among the facts go before those that never did.
+        """
+        first: dict[tuple[str, int], float] = {}
+        second: dict[tuple[str, int], float] = {}
+        for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
+            for scores, score in ((first, judged.first), (second, judged.second)):
+                if score is not None:
+                    scores[judged.pid, judged.sid] = score
+        best: dict[str, tuple[bool, float]] = {}
+        for place in first | second:
+            worth = (place in second, first.get(place, 0.0) + second.get(place, 0.0))
+            best[place[0]] = max(worth, best.get(place[0], worth))
+        found = self._by_hops()
+        read = sorted(
+            (pid for pid in found.pids if pid in best), key=lambda pid: (not best[pid][0], -best[pid][1], pid)
+        )
+        return Ranking((*(Hit(pid, best[pid][1]) for pid in read), *(hit for hit in found if hit.pid not in best)))

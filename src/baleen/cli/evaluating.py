@@ -18,6 +18,7 @@ from baleen.cli.hops import (
     DepthsOption,
     HopsOption,
     PipelineOption,
+    RankedByOption,
     StandInOption,
     StopEarlyOption,
     ThresholdOption,
@@ -69,6 +70,7 @@ def evaluate(
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
+    ranked_by: RankedByOption = None,
     corpus: Annotated[
         list[Path] | None, typer.Option("--corpus", help="Collections for a baseline or a run (repeatable)")
     ] = None,
@@ -122,7 +124,7 @@ def evaluate(
         raise typer.BadParameter(f"--submission: there is a format for {' and '.join(SUBMITTED)}, not for {dataset}")
     asked = Asked(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
-        options=run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold),
+        options=run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold),
         device=device, threads=threads,
         baseline=None if baseline is None else baseline.value, first=first.value, first_model=first_model,
         instruction=instruction, exact=exact, precision=precision,

@@ -40,6 +40,10 @@ class Pipeline(StrEnum):
     condense, rerank, hybrid = "condense", "rerank", "hybrid"
 
 
+class RankedBy(StrEnum):
+    hops, reading = "hops", "reading"
+
+
 HopsOption = Annotated[
     int | None, typer.Option("--hops", min=1, help="How many hops", show_default="the model's, or 4")
 ]
@@ -67,6 +71,14 @@ ThresholdOption = Annotated[
         metavar="X[,X]",
         help="What a fact has to score above to be kept by the condenser; to lead on, and to stand at the end",
         show_default="the model's, or 0",
+    ),
+]
+RankedByOption = Annotated[
+    RankedBy | None,
+    typer.Option(
+        "--ranked-by",
+        help="Order of all hops' passages: facts first, then by hop and rank; or by what was read in them",
+        show_default="the model's, or hops",
     ),
 ]
 ExplainOption = Annotated[
@@ -117,6 +129,7 @@ def verify(
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
+    ranked_by: RankedByOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -127,7 +140,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold)
     asked = Asked(claim, file, out, batch_size, explain, as_json)
     _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads, precision))
 
@@ -142,6 +155,7 @@ def ask(
     stop_early: StopEarlyOption = None,
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
+    ranked_by: RankedByOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -152,7 +166,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in, threshold=threshold)
+    settings = run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold)
     asked = Asked(question, file, out, batch_size, explain, as_json)
     _run(ASK, asked, settings, lambda: _load(index, model, device, threads, precision))
 
@@ -164,6 +178,7 @@ def run_options(
     stop_early: bool | None,
     stand_in: bool | None,
     *,
+    ranked_by: RankedBy | None = None,
     threshold: str | None = None,
 ) -> dict[str, Any]:
     """Options of RunConfig; None is for the model to say."""
@@ -173,6 +188,7 @@ def run_options(
         "pipeline": None if pipeline is None else pipeline.value,
         "stop_early": stop_early,
         "stand_in": stand_in,
+        "ranked_by": None if ranked_by is None else ranked_by.value,
         "threshold": None if threshold is None else _threshold(threshold, pipeline),
     }
 

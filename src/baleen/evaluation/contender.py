@@ -50,10 +50,11 @@ def system_contender(
 
 
 def _name(called: str, config: RunConfig) -> str:
-    """`condense with a stand-in at 25+10, threshold -1`"""
+    """`condense with a stand-in at 25+10, ranked by reading, threshold -1`"""
     stand_in = " with a stand-in" if config.stand_in else ""
+    ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
     threshold = "" if config.threshold is None else f", threshold {told_threshold(config.threshold)}"
-    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{threshold}"
+    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{threshold}"
 
 
 def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
