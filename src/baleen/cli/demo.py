@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from baleen.cli.hops import ask
+from baleen.cli.hops import verify
 from baleen.cli.options import DeviceOption
 
-QUESTION, DEPTH = "commander", "3"
+CLAIM, HOPS, DEPTH = "hammer", 3, "5"
 
 
 def demo(device: DeviceOption = None) -> None:
-    """Take one question through two hops, over the demonstration corpus."""
+    """Verify one claim in three hops, over the demonstration corpus."""
     from baleen.embedded import demo_claims
 
     texts = {claim["id"]: claim["text"] for claim in demo_claims()}
-    ask(texts[QUESTION], k=DEPTH, device=device)
+    verify(texts[CLAIM], hops=HOPS, k=DEPTH, device=device)
