@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,15 @@ def test_components_have_what_was_counted_in_their_weights(subject: Subject) -> 
     assert "| verifier | reads a verdict off the facts | `reading` | 4 |" in told
     sizes = [each.size for each in subject.weights]
     assert f"| `reading` | bert, 12 x 384 | 15 | float16 | {sizes[1]:,} |" in told
-    assert told.endswith(f"{sum(sizes):,} bytes in all.")
+    assert f"{sum(sizes):,} bytes in all." in told
+
+
+def test_settings_that_come_with_a_model_are_told(subject: Subject) -> None:
+    settings = {"run": {"ranked_by": "reading"}, "condenser": {"threshold": [-2.0, -0.5]}}
+    told = describing.components(replace(subject, settings=settings)) or ""
+    assert '| `run.ranked_by` | `"reading"` |' in told
+    assert "| `condenser.threshold` | `[-2.0, -0.5]` |" in told
+    assert "setting" not in (describing.components(replace(subject, settings={})) or "")
 
 
 # Making

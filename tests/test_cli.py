@@ -9,7 +9,7 @@ import pytest
 
 from baleen import cli
 from baleen.corpus import write
-from baleen.embedded import MODEL, write_untrained
+from baleen.embedded import SHIPPED, write_untrained
 from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
@@ -19,7 +19,7 @@ from fakes import CORPUS, bert_folder, tiny_encoder
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     backbone = bert_folder(folder / "backbone", hidden_size=128)
-    write_untrained(folder / "checkpoints" / MODEL, backbone, backbone)
+    write_untrained(folder / "checkpoints" / SHIPPED, backbone, backbone)
     tiny_encoder(folder / "b", seed=1).save(folder / "checkpoints" / "another")
     return folder / "checkpoints"
 
@@ -158,7 +158,7 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
 def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen) -> None:
     done = baleen("demo")
     assert done.code == 0
-    assert "Hop 2" in done.out
+    assert "Hop 3" in done.out
     assert "untrained" in done.out
 
 

@@ -22,7 +22,7 @@ from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
-KEYS = {"query", "facts", "passages", "hops", "untrained", "stopped", "seconds"}
+KEYS = {"query", "facts", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
 SETTINGS = {
     # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
     "condenser": {"pool": 2, "threshold": -1000.0, "max_facts": 2},
@@ -376,7 +376,7 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
         ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
-        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was None, and is reading"),
+        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was hops, and is reading"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)

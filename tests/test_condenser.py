@@ -197,13 +197,20 @@ def test_facts_that_were_only_to_lead_on_do_not_stand_at_the_end() -> None:
     assert finish(finished, config) == finished
 
 
+def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_the_end() -> None:
+    old = facts_of(("p0", 1), hop=1)
+    reading = ScriptedCrossEncoder(sentences=rising(2, 1), facts={TEACHES: 3.0} | rising(-1.5, -1.5))
+    condensed = condense(reading, TOWN, facts=old, hop=2, threshold=(-2, -0.5), max_facts=2)
+    assert places(condensed) == [("p0", 1), ("town", 0)]
+
+
 def test_with_one_threshold_the_end_changes_nothing() -> None:
     reading = ScriptedCrossEncoder(sentences=rising(4, 3, 2), facts=rising(2.0, -0.5, -1.5))
     condensed = condense(reading, TOWN, threshold=-1)
     assert finish(condensed, CondenserConfig(threshold=-1)) == condensed
 
 
-@pytest.mark.parametrize("threshold", [(), (1.0, 2.0, 3.0), (0.0, math.nan), (0.0, None)])
+@pytest.mark.parametrize("threshold", [(), (1.0,), (1.0, 2.0, 3.0), (0.0, math.nan), (0.0, None)])
 def test_thresholds_are_one_number_or_two(threshold: Any) -> None:
     with pytest.raises(ConfigError, match="which should be a finite number, or two of them"):
         CondenserConfig(threshold=threshold)

@@ -22,6 +22,7 @@ from baleen.embedded import (
     demo_sha256,
     main,
     shipped_index,
+    untrained_model,
     write_demo_index,
     write_untrained,
 )
@@ -84,7 +85,7 @@ def test_the_default_model_is_taken_from_where_it_lies(tmp_path: Path, monkeypat
     backbone = bert_folder(tmp_path / "backbone", hidden_size=128)
     write_untrained(tmp_path / "models" / MODEL, backbone, backbone)
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "models"))
-    folder = default_model()
+    folder = untrained_model()
     assert folder == tmp_path / "models" / MODEL
     assert set(read_model(folder).components) == {"retriever", "reranker"}
 
@@ -158,7 +159,7 @@ def test_a_model_takes_the_place_of_a_model_and_of_nothing_else(tmp_path: Path) 
 @pytest.mark.slow
 def test_untrained_backbones_keep_first_facts_that_matter() -> None:
     """Fetches the two backbones unless they are there: the stand-in's facts of hop 1 come from gold passages."""
-    system = Baleen.load()
+    system = Baleen.load(untrained_model())
     facts = [
         (fact.title in claim["gold"]) for claim in demo_claims() for fact in system.verify(claim["text"], hops=1).facts
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from baleen.corpus import write
-from baleen.embedded import MODEL, write_untrained
+from baleen.embedded import SHIPPED, write_untrained
 from fakes import CORPUS, bert_folder
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ def test_the_readme_has_an_example() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs_as_it_stands(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backbone = bert_folder(tmp_path / "backbone", hidden_size=128)
-    write_untrained(tmp_path / "checkpoints" / MODEL, backbone, backbone)
+    write_untrained(tmp_path / "checkpoints" / SHIPPED, backbone, backbone)
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.chdir(tmp_path)
     write(CORPUS[:6], tmp_path / "articles.jsonl")

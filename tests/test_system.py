@@ -350,7 +350,7 @@ def test_a_threshold_of_a_call_outranks_that_of_the_model_and_holds_for_a_stand_
 
 def test_a_threshold_is_for_what_condenses(baleen: Baleen) -> None:
     for said, options in {
-        "threshold = -1 is for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "threshold": -1},
+        "a threshold is for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "threshold": -1},
         "threshold = nan, which should be a finite number": {"threshold": float("nan")},
     }.items():
         with pytest.raises(ConfigError, match=said):

@@ -2,7 +2,7 @@
 
 Stage 1 reads claim and facts beside each passage and scores its every sentence; the best go on.  Stage 2 reads all
 candidate facts together beside the claim, those of earlier hops among them, and keeps what scores above a threshold.
-What is kept on the way may be more than what stands at the end: a doubtful fact can lead to the passage that settles it.
+What is kept on the way may be more than what stands at the end: a doubtful fact can lead to a passage that settles it.
 
 condenser = Condenser(sentences, facts)                     two CrossEncoders, or one twice
 condenser.condense([query], [passages], hop=1)[0].facts
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from baleen.crossencoder import CrossEncoder
 from baleen.errors import ConfigError
@@ -43,10 +44,11 @@ class CondenserConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
-        both = self.threshold if isinstance(self.threshold, Sequence) else (self.threshold,)
-        if len(both) not in (1, 2) or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):
+        two = isinstance(self.threshold, Sequence) and len(self.threshold) == 2
+        given: Sequence[Any] = self.threshold if two else (self.threshold,)  # type: ignore[assignment]
+        if not all(isinstance(each, int | float) and math.isfinite(each) for each in given):
             raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number, or two of them")
-        if both[-1] < both[0]:
+        if given[-1] < given[0]:
             raise ConfigError(f"threshold = {self.threshold!r}: the second, for the end, should not be below the first")
 
     @property
@@ -165,8 +167,11 @@ def settle(
 ) -> Condensed:
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
     above = [fact for fact in weighed if fact.score > config.leading]
-    # Where there are too many, old facts go before new ones.
-    kept = sorted(above, key=lambda fact: (fact.hop != hop, -fact.score, fact.pid, fact.sid))[: config.max_facts]
+    # Where there are too many, those go first that would not stand at the end, then old facts before new ones.
+    worth = sorted(
+        above, key=lambda fact: (fact.score <= config.final, fact.hop != hop, -fact.score, fact.pid, fact.sid)
+    )
+    kept = worth[: config.max_facts]
     first = {(fact.pid, fact.sid): fact.score for fact in new}
     judged = [
         Judgement(fact.pid, fact.sid, first.get((fact.pid, fact.sid)), fact.score, *decision(fact, kept, config))
@@ -189,7 +194,7 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
 
 def finish(condensed: Condensed, config: CondenserConfig) -> Condensed:
     """A last hop's facts without those that were only to lead on."""
-    dropped = {(fact.pid, fact.sid) for fact in condensed.facts if fact.score <= config.final}
+    dropped = {(fact.pid, fact.sid) for fact in condensed.facts if config.leading < fact.score <= config.final}
     reason = f"not above the threshold of {config.final:g} at the end"
     judgements = [
         replace(each, kept=False, reason=reason) if (each.pid, each.sid) in dropped else each

@@ -84,7 +84,7 @@ def untrained(backbone: str | Path | None = None) -> Encoder:
 
 
 def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Path) -> None:
-    """The default model, over two backbones: a retriever, and a reranker that stands in for a condenser."""
+    """The untrained model, over two backbones: a retriever, and a reranker that stands in for a condenser."""
     relevance = CrossEncoder.from_backbone(cross_encoder, {"reranker": HEADS["reranker"]})
     relevance.notes["untrained"] = True
     _write(folder, untrained(retriever), relevance, {"run": RUN})
@@ -105,15 +105,26 @@ def _write(folder: Path, retriever: Encoder, reading: CrossEncoder, settings: Ma
 
 
 def default_model() -> Path:
-    """The folder of the shipped model, or of the untrained one, which is made in the user's cache where it is missing."""
-    places = [root / name for name in (SHIPPED, MODEL) for root in search_roots()]
-    for folder in places:
-        if (folder / "config.json").exists():
-            return folder
+    """The folder of the shipped model, or of the untrained one where none is shipped."""
+    return _there(SHIPPED) or untrained_model()
+
+
+def untrained_model() -> Path:
+    """The folder of the untrained model, which is made in the user's cache where it is missing."""
+    found = _there(MODEL)
+    if found is not None:
+        return found
+    folder = search_roots()[-1] / MODEL
     log.info("fetching the backbones %s and %s", BACKBONE, CROSS_ENCODER)
     with tempfile.TemporaryDirectory() as scratch:
-        write_untrained(places[-1], *fetch([BACKBONE, CROSS_ENCODER], Path(scratch)))
-    return places[-1]
+        write_untrained(folder, *fetch([BACKBONE, CROSS_ENCODER], Path(scratch)))
+    return folder
+
+
+def _there(name: str) -> Path | None:
+    """The first folder of that name among the roots that holds a model."""
+    places = (root / name for root in search_roots())
+    return next((folder for folder in places if (folder / "config.json").exists()), None)
 
 
 def default_index(encoder: Encoder) -> Path:

@@ -42,14 +42,19 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "model": model_digest(system.model),
         "index": _digest(system.retriever.index.manifest.to_json()),
         **({} if precision is None else {"precision": precision}),
-        **({} if config.ranked_by == "hops" else {"ranked_by": config.ranked_by}),
-        **({} if config.threshold is None else {"threshold": config.threshold}),
+        "ranked_by": config.ranked_by,
+        **({} if config.threshold is None else {"threshold": _plain(config.threshold)}),
     }
 
 
 def told_threshold(threshold: float | Sequence[float]) -> str:
     """As `--threshold` takes it: `-1`, or `-2,-0.5` where what leads on and what stands at the end differ."""
-    return ",".join(f"{each:g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
+    return ",".join(f"{each:.15g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
+
+
+def _plain(threshold: float | Sequence[float]) -> float | list[float]:
+    """As it comes back from JSON, whether a command line or a program gave it."""
+    return [float(each) for each in threshold] if isinstance(threshold, Sequence) else float(threshold)
 
 
 def model_digest(model: ModelFolder) -> str:

@@ -1,7 +1,7 @@
 """A condenser without training: a cross-encoder's own relevance score, sentence by sentence.
 
 It serves where no condenser has been trained yet.  There is no second stage: the best new sentences of each hop are
-kept if they score above a threshold, and no fact is dropped again.  Sentences are read beside the claim alone: with
+kept if they score above a threshold, and no fact is dropped again before the end.  Sentences are read beside the claim alone: with
 facts next to it, a relevance score that never met any likes everything.
 """
 

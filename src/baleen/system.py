@@ -42,8 +42,8 @@ class RunConfig:
     `k` is how many passages each hop retrieves: one number for all, or one for each, of which the last goes on where
     there are more `hops` (None: as many as `k` has numbers, or 4).  `stop_early` ends a run at the first hop that adds
     no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
-    condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, on the
-    way and at the end if it is two, for a call to say (None: the condenser's own, which a model sets among its settings).
+    condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, or two
+    numbers, for the way and for the end; it is for a call to say (None: the condenser's own, among a model's settings).
     `ranked_by` is how the passages of all hops end up in one list: as the paper has it, or by what was read in them.
     """
 
@@ -65,9 +65,7 @@ class RunConfig:
         if self.threshold is not None:
             CondenserConfig(threshold=self.threshold)  # refuses what is no threshold
             if self.pipeline == "rerank":
-                raise ConfigError(
-                    f"threshold = {self.threshold} is for a condenser, and pipeline = 'rerank' has none: leave it out"
-                )
+                raise ConfigError("a threshold is for a condenser, and pipeline = 'rerank' has none: leave it out")
 
     @property
     def depths(self) -> tuple[int, ...]:
@@ -122,16 +120,16 @@ class Baleen:
 
     def verify_many(self, claims: Sequence[str], **options: Any) -> list[Trace]:
         """Many claims at once, in shared batches; each comes out as it would alone."""
-        return self._finish(claims, "verifier", options)
+        return self._run_and_read(claims, "verifier", options)
 
     def ask_many(self, questions: Sequence[str], **options: Any) -> list[Trace]:
-        return self._finish(questions, "answerer", options)
+        return self._run_and_read(questions, "answerer", options)
 
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
         config = override(self.config, **options)
         steps = self._run([_query(text) for text in texts], config)
-        return ([replace(trace, ranked_by=config.ranked_by) for trace in traces] for traces in steps)
+        return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
         if config.pipeline == "hybrid":
@@ -141,7 +139,7 @@ class Baleen:
         reading = self.condenser(config.stand_in, config.threshold) if condenses else self.reranker()
         return run(queries, self.retriever, reading, config.depths, config.stop_early)
 
-    def _finish(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
+    def _run_and_read(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
         reader = self.reader(component, optional=override(self.config, **options).stand_in)
         *_, traces = self.hops(texts, **options)
         return conclude(traces, reader) if reader is not None else traces
@@ -172,6 +170,11 @@ class Baleen:
         reading: CrossEncoder = self._cross_encoder(self.model.folder(name))
         reading.outputs(name)
         return reading
+
+
+def _ranked(trace: Trace, by: RankedBy) -> Trace:
+    """With its parts, if it was merged from some."""
+    return replace(trace, ranked_by=by, parts=tuple(_ranked(part, by) for part in trace.parts))
 
 
 def _query(text: str) -> Query:

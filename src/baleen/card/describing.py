@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,13 @@ def components(subject: Subject) -> str | None:
     total = sum(each.size for each in subject.weights)
     parts.append(table(["checkpoint", "backbone", "parameters", "type", "bytes"], rows))
     parts.append(f"{total:,} bytes in all.")
+    if subject.settings:
+        chosen = [
+            [f"`{part}.{key}`", f"`{json.dumps(value)}`"]
+            for part, own in subject.settings.items()
+            for key, value in own.items()
+        ]
+        parts.append(table(["setting that the model comes with", "value"], chosen))
     return "\n\n".join(parts)
 
 

@@ -22,8 +22,8 @@ _STAND_FOR_OTHERS = ("metric", "sentences_metric")
 _MEASURES = {
     "sentences_recall": "sentences: recall of gold ones among the best",
     "sentences_best": "sentences: the best one is gold",
-    "facts_metric": "facts: F1 of those kept",
-    "facts_exact": "facts: exactly the gold ones are kept",
+    "facts_metric": "facts: F1 of those above 0",
+    "facts_exact": "facts: exactly the gold ones are above 0",
     "reranker_metric": "reranker: a gold passage comes first",
     "verifier_metric": "verifier: accuracy",
     "answerer_metric": "answerer: F1",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from baleen.card.evaluations import Evaluation
 from baleen.card.provenance import DATASETS, Backbone, known_backbone
@@ -20,8 +21,8 @@ from baleen.training.run import MODEL
 class Subject:
     """Everything that a card is written from.
 
-    `weights` and `digest` are of the model's folder; without one there are none.  `holds_index` says that an index lies
-    in that folder too.
+    `weights`, `digest` and `settings` are of the model's folder; without one there are none.  `holds_index` says that
+    an index lies in that folder too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Subject:
     digest: str | None = None
     holds_index: bool = False
     evaluations: tuple[Evaluation, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> list[DataFile]:
@@ -73,4 +75,5 @@ def read_subject(
         return Subject(called, run, evaluations=tuple(evaluations))
     found = read_model(folder)
     holds_index = any(folder.glob("*/manifest.json"))
-    return Subject(called, run, tuple(read_weights(found)), model_digest(found), holds_index, tuple(evaluations))
+    weights, digest = tuple(read_weights(found)), model_digest(found)
+    return Subject(called, run, weights, digest, holds_index, tuple(evaluations), found.settings)

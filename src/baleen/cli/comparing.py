@@ -50,9 +50,10 @@ def compare(
 
 
 def _called(run: Mapping[str, Any]) -> str:
-    """The system of a run, and its threshold where one was given."""
+    """The system of a run, its order where that is not the usual one, and its threshold where one was given."""
     threshold = "" if "threshold" not in run else f", threshold {told_threshold(run['threshold'])}"
-    return f"{run.get('system')}{threshold}"
+    order = f", ranked by {run['ranked_by']}" if run.get("ranked_by", "hops") != "hops" else ""
+    return f"{run.get('system')}{order}{threshold}"
 
 
 def _page(comparison: Comparison, show: int) -> str:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from baleen.evaluation.contender import Contender
 
 COLBERT_HOP = "colbert-hop"
-OF_CONDENSING = ("pipeline", "stand_in", "threshold")  # options that a baseline which reranks does not take
+OF_CONDENSING = (
+    "pipeline",
+    "stand_in",
+    "threshold",
+    "ranked_by",
+)  # options that a baseline which reranks does not take
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Asked:
             raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
         if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in OF_CONDENSING):
             raise typer.BadParameter(
-                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in and --threshold out"
+                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in, --threshold and --ranked-by out"
             )
         if not self.takes_hops and any(value is not None for value in self.options.values()):
             raise typer.BadParameter(

@@ -59,6 +59,7 @@ def document(
         "facts": [fact.to_json() for fact in trace.facts],
         "passages": _passages(trace, retriever),
         "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
+        "ranked_by": trace.ranked_by,
         "untrained": list(trace.untrained),
         "stopped": trace.stopped,
         "seconds": round(seconds, 6),

@@ -68,7 +68,7 @@ ThresholdOption = Annotated[
     str | None,
     typer.Option(
         "--threshold",
-        metavar="X[,X]",
+        metavar="X[,Y]",
         help="What a fact has to score above to be kept by the condenser; to lead on, and to stand at the end",
         show_default="the model's, or 0",
     ),
@@ -196,10 +196,10 @@ def run_options(
 def _threshold(given: str, pipeline: Pipeline | None) -> float | tuple[float, ...]:
     """`-1` is for facts on the way and at the end, `-2,-1` has one for each."""
     try:
-        both = tuple(float(number) for number in given.split(","))
+        thresholds = tuple(float(number) for number in given.split(","))
     except ValueError:
-        both = ()
-    if len(both) not in (1, 2) or not all(map(math.isfinite, both)) or both[-1] < both[0]:
+        thresholds = ()
+    if len(thresholds) not in (1, 2) or not all(map(math.isfinite, thresholds)) or thresholds[-1] < thresholds[0]:
         raise typer.BadParameter(
             f"--threshold {given}: should be a finite number, or two, the second not below the first"
         )
@@ -207,7 +207,7 @@ def _threshold(given: str, pipeline: Pipeline | None) -> float | tuple[float, ..
         raise typer.BadParameter(
             "--threshold is for a condenser, and --pipeline rerank has none: leave one of them out"
         )
-    return both if len(both) == 2 else both[0]
+    return thresholds if len(thresholds) == 2 else thresholds[0]
 
 
 def _depths(k: str) -> int | tuple[int, ...]:
