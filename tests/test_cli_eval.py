@@ -227,7 +227,7 @@ def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[s
     nothing = baleen(*arguments, "--threshold", "1e6", "--out", "none.jsonl").json
     assert nothing["metrics"]["sentence_f1"] == 0
     shown = baleen("compare", "out.jsonl", "none.jsonl").out
-    assert shown.startswith("A: out.jsonl (condense, threshold -2.5)\nB: none.jsonl (condense, threshold 1e+06)\n")
+    assert shown.startswith("A: out.jsonl (condense, threshold -2.5)\nB: none.jsonl (condense, threshold 1000000)\n")
     compared = baleen("compare", "out.jsonl", "none.jsonl", "--json").json
     assert (compared["first"]["threshold"], compared["second"]["threshold"]) == (-2.5, 1e6)
 
@@ -304,7 +304,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--corpus", "x"], 2, "what takes hops searches"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--pipeline", "rerank"], 2, "reranks: leave"),
-        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in and --threshold out"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in, --threshold and --ranked-by out"),
         (["eval", "hover", "hover.json", *BM25, "--threshold", "-1"], 2, "--threshold and the like are for a system that takes hops"),
         (["eval", "hover", "hover.json", "--run", "hover.json", "--threshold", "-1"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--pipeline", "rerank", "--threshold", "-1"], 2, "--pipeline rerank has none"),
