@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from baleen.crossencoder import CrossEncoder
 from baleen.errors import ConfigError
@@ -44,22 +43,25 @@ class CondenserConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
-        two = isinstance(self.threshold, Sequence) and len(self.threshold) == 2
-        given: Sequence[Any] = self.threshold if two else (self.threshold,)  # type: ignore[assignment]
-        if not all(isinstance(each, int | float) and math.isfinite(each) for each in given):
+        both = self._both
+        if len(both) != 2 or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):
             raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number, or two of them")
-        if given[-1] < given[0]:
+        if self.final < self.leading:
             raise ConfigError(f"threshold = {self.threshold!r}: the second, for the end, should not be below the first")
 
     @property
     def leading(self) -> float:
         """What facts have to score above to lead to the next hop."""
-        return self.threshold[0] if isinstance(self.threshold, Sequence) else self.threshold
+        return self._both[0]
 
     @property
     def final(self) -> float:
         """What they have to score above to stand at the end."""
-        return self.threshold[-1] if isinstance(self.threshold, Sequence) else self.threshold
+        return self._both[1]
+
+    @property
+    def _both(self) -> Sequence[float]:
+        return self.threshold if isinstance(self.threshold, Sequence) else (self.threshold, self.threshold)
 
 
 class Condenser:

@@ -1,8 +1,8 @@
 """A condenser without training: a cross-encoder's own relevance score, sentence by sentence.
 
 It serves where no condenser has been trained yet.  There is no second stage: the best new sentences of each hop are
-kept if they score above a threshold, and no fact is dropped again before the end.  Sentences are read beside the claim alone: with
-facts next to it, a relevance score that never met any likes everything.
+kept if they score above a threshold, and no fact is dropped again before the end.  Sentences are read beside the claim
+alone: with facts next to it, a relevance score that never met any likes everything.
 """
 
 from __future__ import annotations
