@@ -16,13 +16,14 @@ from baleen.datasets import read_examples
 from baleen.training.plan import read_plan
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = ("runs/hover.sh", "runs/hotpotqa.sh", "benchmarks/run.sh")
+SCRIPTS = ("runs/hover.sh", "runs/hotpotqa.sh", "runs/figures.sh", "benchmarks/run.sh")
+DEV = ["hover", "hotpotqa", "exfever", "2wiki", "musique"]
 
 
-def dry_run(script: str, **environment: str) -> list[list[str]]:
+def dry_run(script: str, *parts: str, **environment: str) -> list[list[str]]:
     """The commands that a script prints and does not run."""
     settings = {**os.environ, "DRY_RUN": "1", "BALEEN": "baleen", **environment}
-    done = subprocess.run([ROOT / script], env=settings, cwd="/", capture_output=True, text=True, check=True)
+    done = subprocess.run([ROOT / script, *parts], env=settings, cwd="/", capture_output=True, text=True, check=True)
     assert done.stdout == ""
     return [shlex.split(line.removeprefix("+ ")) for line in done.stderr.splitlines()]
 
@@ -37,8 +38,14 @@ def parsed(command: list[str]) -> dict[str, Any]:
         return dict(context.params)
 
 
-def ours(script: str, tmp_path: Path, **environment: str) -> list[dict[str, Any]]:
-    commands = dry_run(script, CACHE=str(tmp_path / "cache"), **environment)
+def ours(script: str, tmp_path: Path, *parts: str, **environment: str) -> list[dict[str, Any]]:
+    folders = {
+        "CACHE": str(tmp_path / "cache"),
+        "FIGURES": str(tmp_path / "figures"),
+        "KIT": str(tmp_path),
+        **environment,
+    }
+    commands = dry_run(script, *parts, **folders)
     return [{"command": command[1], **parsed(command)} for command in commands if command[0] == "baleen"]
 
 
@@ -64,6 +71,42 @@ def test_hotpotqa_goes_from_the_downloads_to_two_rows(tmp_path: Path) -> None:
 
 def test_ablations_are_asked_for(tmp_path: Path) -> None:
     assert ours("runs/hover.sh", tmp_path, ABLATION="1")[-1]["command"] == "ablate"
+
+
+def test_the_figures_are_of_every_dev_file_over_the_index_of_its_passages(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "index", "dev")
+    assert [step["out"].name for step in steps[:3]] == ["wiki", "2wiki", "musique"]
+    evaluated = [(step["dataset"], step["index"].name) for step in steps[3:]]
+    assert evaluated[:5] == [*((name, "wiki") for name in DEV[:3]), ("2wiki", "2wiki"), ("musique", "musique")]
+    assert (steps[-1]["dataset"], steps[-1]["hops"], steps[-1]["k"]) == ("hotpotqa", 2, "10")
+
+
+def test_figures_by_hops_and_by_pipeline(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "hops", "pipelines")
+    assert [(step["dataset"], step["hops"]) for step in steps[:15]] == [(name, n) for name in DEV for n in (1, 2, 3)]
+    assert {(step["dataset"], step["pipeline"]) for step in steps[15:]} == {
+        (name, pipeline) for name in DEV[:3] for pipeline in ("rerank", "hybrid")
+    }
+
+
+def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "synthesis", SYNTHESIS="both")
+    assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
+    assert read_plan(ROOT / steps[0]["plan"]).reading is None
+
+
+def test_figures_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+    done = tmp_path / "figures" / "dev"
+    done.mkdir(parents=True)
+    for name in DEV:
+        (done / f"{name}.json").write_text("{}")
+    (left,) = ours("runs/figures.sh", tmp_path, "dev")
+    assert left["out"] == done / "hotpotqa-10.jsonl"
+
+
+def test_a_part_that_there_is_none_of_is_an_error() -> None:
+    done = subprocess.run([ROOT / "runs/figures.sh", "colour"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: there is no part 'colour'\n")
 
 
 @pytest.mark.parametrize("name", ["hover", "hotpotqa"])

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# The figures of docs/evaluation.md, from the data kit and the shipped model, on one GPU.
+#
+#   runs/figures.sh                     every part that is not done yet; what was killed goes on where it stood
+#   runs/figures.sh dev hops            these parts alone
+#   DRY_RUN=1 runs/figures.sh           print what would run
+#   KIT=... FIGURES=... MODEL=...       the kit's folder, where results go, the folder of the model
+#
+# index       the model's indexes of the three corpora
+# dev         the five dev files, as the model comes
+# hops        the same in one, two and three hops
+# order       the same, passages ranked by hops
+# pipelines   the three files over the large corpus, with a reranker for a condenser and with both
+# untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
+# synthesis   retrievers of human questions, of synthesised claims and of both, trained, and read by the model's readers
+# speed       seconds of a claim by stage, milliseconds of a search in batches
+#
+# Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. runs/steps.sh
+
+KIT=${KIT:-runs/kit}
+FIGURES=${FIGURES:-runs/figures}
+MODEL=${MODEL:-checkpoints/baleen-small}
+SYNTHETIC=${SYNTHETIC:-runs/synthetic.jsonl.gz}
+BACKBONE=${BACKBONE:-bge-small-en-v1.5}
+LARGE=(hover hotpotqa exfever)
+FILES=("${LARGE[@]}" 2wiki musique)
+
+corpus() { # corpus COLLECTION: its files
+    if [ "$1" = wiki ]; then echo "$KIT"/wiki/part-*.jsonl.gz; else echo "$KIT/$1/corpus.jsonl.gz"; fi
+}
+
+collection() { # collection DATASET: what it is asked over
+    case $1 in 2wiki | musique) echo "$1" ;; *) echo wiki ;; esac
+}
+
+index() { # index MODEL FOLDER OPTION...: of each corpus, unless it is there
+    local model=$1 folder=$2 name
+    shift 2
+    for name in wiki 2wiki musique; do
+        [ -e "$folder/$name/manifest.json" ] ||
+            # shellcheck disable=SC2046 # a word for each file
+            step "$BALEEN" index $(corpus "$name") --out "$folder/$name" --model "$model" "$@"
+    done
+}
+
+evaluate() { # evaluate PART DATASET NAME OPTION...: into $FIGURES/PART/NAME.jsonl, and what is printed beside it
+    local part=$1 dataset=$2 name=$3
+    shift 3
+    into "$FIGURES/$part/$name.json" "$BALEEN" eval "$dataset" "${FILE:-$KIT/$dataset/dev.json}" "$@" --json \
+        --out "$FIGURES/$part/$name.jsonl"
+}
+
+into() { # into FILE COMMAND...: what it prints, whole or not at all, unless it is there; its seconds go to stderr
+    local file=$1 start=$SECONDS
+    shift
+    [ -e "$file" ] && return
+    if [ -n "$DRY_RUN" ]; then
+        step "$@"
+        return
+    fi
+    mkdir -p "$(dirname "$file")"
+    step "$@" > "$file.part"
+    mv "$file.part" "$file"
+    echo "# $file: $((SECONDS - start)) s" >&2
+}
+
+shipped() { # shipped PART DATASET NAME OPTION...: the model over its own index
+    local part=$1 dataset=$2 name=$3
+    shift 3
+    evaluate "$part" "$dataset" "$name" --model "$MODEL" --index "$FIGURES/index/$(collection "$dataset")" "$@"
+}
+
+part_index() { index "$MODEL" "$FIGURES/index"; }
+
+part_dev() {
+    local dataset
+    for dataset in "${FILES[@]}"; do shipped dev "$dataset" "$dataset"; done
+    shipped dev hotpotqa hotpotqa-10 --hops 2 -k 10
+}
+
+part_hops() {
+    local dataset hops
+    for dataset in "${FILES[@]}"; do
+        for hops in 1 2 3; do shipped "hops-$hops" "$dataset" "$dataset" --hops "$hops"; done
+    done
+}
+
+part_order() {
+    local dataset
+    for dataset in "${FILES[@]}"; do shipped order "$dataset" "$dataset" --ranked-by hops; done
+}
+
+part_pipelines() {
+    local dataset pipeline
+    for dataset in "${LARGE[@]}"; do
+        for pipeline in rerank hybrid; do shipped "$pipeline" "$dataset" "$dataset" --pipeline "$pipeline"; done
+    done
+}
+
+part_untrained() {
+    local model=$FIGURES/untrained dataset
+    [ -e "$model/config.json" ] || step "$BALEEN" init "$BACKBONE" --out "$model"
+    index "$model" "$FIGURES/untrained-index" --bits 16
+    for dataset in "${FILES[@]}"; do
+        evaluate untrained-maxsim "$dataset" "$dataset" --model "$model" \
+            --index "$FIGURES/untrained-index/$(collection "$dataset")" --baseline colbert --exact
+    done
+    FILE=$SYNTHETIC evaluate untrained-maxsim own synthetic --model "$model" --index "$FIGURES/untrained-index/wiki" \
+        --baseline colbert --exact --limit 2000
+}
+
+part_synthesis() {
+    local name
+    for name in ${SYNTHESIS:-human synthetic both}; do synthesis "$name"; done
+}
+
+synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it with the readers and settings of the model
+    local name=$1 model=$FIGURES/synthesis/$1 dataset
+    step "$BALEEN" train "runs/synthesis-$name.toml"
+    step mkdir -p "$model"
+    step cp -r "$MODEL/config.json" "$MODEL/reading" "runs/synthesis-$name/model/retriever" "$model"
+    index "$model" "$FIGURES/synthesis-index/$name"
+    for dataset in "${FILES[@]}"; do
+        evaluate "synthesis-$name" "$dataset" "$dataset" --model "$model" \
+            --index "$FIGURES/synthesis-index/$name/$(collection "$dataset")"
+    done
+}
+
+part_speed() {
+    into "$FIGURES/speed/verify.json" "$BALEEN" bench verify --model "$MODEL" --json
+    into "$FIGURES/speed/batch.json" "$BALEEN" bench batch "$KIT/hover/dev.json" --model "$MODEL" \
+        --index "$FIGURES/index/wiki" --exact 60 --json
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(index dev hops order pipelines untrained synthesis speed)
+for part in "${parts[@]}"; do
+    declare -F "part_$part" > /dev/null || { echo "error: there is no part '$part'" >&2; exit 2; }
+    "part_$part"
+done
