@@ -58,12 +58,14 @@ def test_a_query_may_have_no_facts() -> None:
     assert query.dim == 3
 
 
-def test_bfloat16_only_where_the_processor_has_it(tmp_path: Path) -> None:
+def test_bfloat16_only_where_the_processor_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old").write_text("flags\t\t: fpu avx2 avx512f avx512vl\n")
     (tmp_path / "new").write_text("flags\t\t: fpu avx512f amx_bf16 amx_tile\n")
     assert not cpu_has_bfloat16(tmp_path / "old")
     assert not cpu_has_bfloat16(tmp_path / "missing")
     assert cpu_has_bfloat16(tmp_path / "new")
-    assert best_dtype(torch.device("cpu")) == (torch.bfloat16 if cpu_has_bfloat16() else torch.float32)
+    for has, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr("baleen.devices.cpu_has_bfloat16", lambda has=has: has)
+        assert best_dtype(torch.device("cpu")) == dtype
     assert best_dtype(torch.device("meta")) == torch.float32
     assert best_device().type in ("cpu", "cuda")

@@ -36,15 +36,18 @@ def fit(sample: Array, cells: int, bits: int, *, seed: int = 0, device: str = "c
     if bits == 16:
         return _plain_codec(kmeans(points, cells, generator))
     stretch, shrink = _stretch(points)
-    stretched = points @ stretch
+    with one_thread():
+        stretched = points @ stretch
     centroids = kmeans(stretched, cells, generator)
     some = stretched[:CODEBOOK_SAMPLE]
     turn = _balanced_rotation(some - centroids[nearest(some, centroids)], 8 // bits)
-    stored, scales = _to_int8((centroids @ turn).cpu().numpy())
-    forward, backward = ((half @ turn).cpu().numpy() for half in (stretch, shrink))
+    with one_thread():
+        turned, forward, backward = ((part @ turn).cpu().numpy() for part in (centroids, stretch, shrink))
+    stored, scales = _to_int8(turned)
     unfinished = Codec(bits, forward, backward, stored, scales, np.zeros((0, CODEWORDS, 8 // bits), np.float32))
     quantizer = Quantizer(unfinished, device=device)
-    left = some @ turn
+    with one_thread():
+        left = some @ turn
     left -= quantizer.centroids[quantizer.nearest(left)]
     return dataclasses.replace(unfinished, codebooks=_fit_codebooks(left.cpu().numpy(), 8 // bits))
 
@@ -141,9 +144,9 @@ def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have torch compute with one thread: how it splits a long sum or an eigenproblem over several moves the last bits.
+    """Have torch compute with one thread: how it splits a product or an eigenproblem over several moves the last bits.
 
-    A codec is then the same on any number of cores; products of long matrices with small ones are so anyway.
+    A codec is then the same on any number of cores.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
