@@ -6,7 +6,7 @@ over decoded vectors.  Everything is float; there is no int16 stage to refine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ class DeviceSearcher:
 
     @torch.inference_mode()
     def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:
-        if limits is None:
+        if limits is None or max(int(mask.sum()) for mask in allowed) <= limits.refined:
             return [self._score_all(batch, query, mask) for query, mask in enumerate(allowed)]
         found = self._search_batch(batch, limits, allowed)
         for query, mask in enumerate(allowed):
@@ -146,20 +146,28 @@ class DeviceSearcher:
     def _prune(self, batch: Batch, query: int, scores: Tensor, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages with every token taken for its centroid."""
         by_cell = scores.T.contiguous()  # (cells, lanes)
-        parts = []
-        for part in torch.split(rows, 2048):
-            matches = by_cell[self.codes[self._tokens(part)].long()].amax(dim=1)  # (n, lanes)
-            parts.append(batch.focused(query, matches))
-        return torch.cat(parts) if parts else rows.float()
+
+        def score(part: Tensor) -> Tensor:
+            return batch.focused(query, by_cell[self.codes[self._tokens(part)].long()].amax(dim=1))  # of (n, lanes)
+
+        return self._in_parts(rows, 2048, score)
 
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages over their decoded vectors."""
         lanes = batch.vectors[query].T  # (width, lanes)
-        parts = []
-        for part in torch.split(rows, 512):
-            matches = (self._decode(self._tokens(part)) @ lanes).amax(dim=1)  # (n, lanes)
-            parts.append(batch.focused(query, matches))
-        return torch.cat(parts) if parts else rows.float()
+
+        def score(part: Tensor) -> Tensor:
+            return batch.focused(query, (self._decode(self._tokens(part)) @ lanes).amax(dim=1))  # of (n, lanes)
+
+        return self._in_parts(rows, 512, score)
+
+    def _in_parts(self, rows: Tensor, size: int, score: Callable[[Tensor], Tensor]) -> Tensor:
+        """(n,) scores of rows; `size` passages of like length go together, so that little of a part is padding."""
+        order = self.lengths[rows].argsort()
+        scores = torch.zeros(len(rows), device=self.device)
+        for part in torch.split(order, size):
+            scores[part] = score(rows[part])
+        return scores
 
     def _tokens(self, rows: Tensor) -> Tensor:
         """(n, longest) positions of passages' vectors; a shorter one repeats its first, which changes no maximum."""

@@ -302,7 +302,6 @@ class Index:
             self._check_query(query, k)
         limits = override(config or SearchConfig(), probes=probes, candidates=candidates).for_depth(k)
         masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
-        exact = exact or sum(int(mask.sum()) for mask in masks) <= limits.refined
         allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
         found = self._searcher.find(vectors, k, None if exact else limits, focus or self.focus, allowed)
         return [self._rank(each, k) for each in found]

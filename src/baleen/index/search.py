@@ -7,7 +7,7 @@
     5. score            the best few of those, by the focused score over decoded float32 vectors; the best k are returned
 
 Stages 1 to 4 count in int16 steps, stage 5 in float32, so scores are those of `scoring.py` on the decoded vectors.
-With `exact` every passage goes straight to stage 5.
+With `exact` every passage goes straight to stage 5; where there are no more than `refined`, all go straight to stage 4.
 """
 
 from __future__ import annotations
@@ -181,28 +181,26 @@ class Searcher:
         ]
 
     def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> Found:
-        if limits is not None:
-            found = self.search(lanes, k, limits, allowed)
-            if len(found) >= min(k, sum(int(mask.sum()) for mask in allowed)):
-                return found  # else the probed cells did not hold enough passages
-        return self.score_all(lanes, allowed)
+        count = sum(int(mask.sum()) for mask in allowed)
+        if limits is None or count <= _sure(k):
+            return self.score(lanes, _all_of(allowed))
+        found = self.search(lanes, k, limits, allowed)
+        enough = len(found) >= min(k, count)  # else the probed cells did not hold as many passages
+        return found if enough else self.score(lanes, _all_of(allowed))
 
     def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array]) -> Found:
         """The k best allowed passages, at least; a few that scored lower may follow."""
         entries, lane_offsets, inverse_step = self.tables(lanes)
         scores, score_bytes, block_best = self.cell_scores(lanes, inverse_step)
-        found = self.gather(lanes, scores, block_best, limits, allowed)
-        found = self.prune(lanes, score_bytes, found)
-        found = found.take(kernels.select_largest(found.scores, limits.refined))
+        found = _all_of(allowed)
+        if len(found) > limits.refined:
+            found = self.gather(lanes, scores, block_best, limits, allowed)
+            found = self.prune(lanes, score_bytes, found)
+            found = found.take(kernels.select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
             found = self.refine(lanes, scores, entries, lane_offsets, found)
-            found = found.take(kernels.select_largest(found.scores, 2 * k + 32))
+            found = found.take(kernels.select_largest(found.scores, _sure(k)))
         return self.score(lanes, found)
-
-    def score_all(self, lanes: Lanes, allowed: Sequence[Array]) -> Found:
-        """Every allowed passage by its decoded vectors."""
-        rows = [np.flatnonzero(mask) for mask in allowed]
-        return self.score(lanes, Found.join([(part, np.zeros(len(part), np.float32)) for part in rows]))
 
     def score(self, lanes: Lanes, found: Found) -> Found:
         """The focused score in float32 over decoded vectors: the same bits for the same passage in any company."""
@@ -356,6 +354,17 @@ class Searcher:
             kept[name] = kernels.aligned((size,), kind)
         array: Array = kept[name][:size]
         return array.reshape(shape)
+
+
+def _all_of(allowed: Sequence[Array]) -> Found:
+    """Every allowed passage, without a score."""
+    rows = [np.flatnonzero(mask) for mask in allowed]
+    return Found.join([(part, np.zeros(len(part), np.float32)) for part in rows])
+
+
+def _sure(k: int) -> int:
+    """Passages among whose best, by scores in steps, the k best by scores in float32 are."""
+    return 2 * k + 32
 
 
 def _stretch(passages: int) -> int:
