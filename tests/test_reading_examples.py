@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -157,6 +158,27 @@ def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
         seen.add((len(places), len(chosen)))
     assert seen == {(size, count) for size in (7, 8, 9) for count in (1, 2, 3)}
     assert {record.labels.index(True) for record in made.records} > {0, 1, 2}, "in no order"
+
+
+def test_a_pool_is_what_one_hop_weighs() -> None:
+    """Hops go on after the second, which finds the last gold fact."""
+    golds = tuple(replace(sentence(pid, 0), hop=hop) for pid, hop in (("p0", 1), ("p1", 2), ("p2", 2)))
+    others = tuple(Fact(f"hop {hop}", place, "", "", 10.0 - place, hop) for hop in (1, 2, 3, 4) for place in range(12))
+    source = FactSource("q", "claim", golds, others)
+    latest = Counter[int]()
+    for draw in range(200):
+        pool = source.drawn(np.random.default_rng(draw))
+        hop = max(fact.hop for fact in pool.facts)
+        latest[hop] += 1
+        kept = {fact for fact, label in zip(pool.facts, pool.labels, strict=True) if label}
+        assert kept == {fact for fact in golds if fact.hop <= hop}
+        new = {fact.sid for fact in pool.facts if fact.pid == f"hop {hop}"}
+        assert new == set(range(len(new))), "the best of the hop"
+        assert 7 <= len(new) + sum(fact.hop == hop for fact in kept) <= 9
+        stale = [fact for fact in pool.facts if fact not in kept and fact.hop < hop]
+        assert len(stale) <= 3
+        assert hop > 1 or not stale
+    assert min(latest[hop] for hop in (1, 2, 3, 4)) > 30
 
 
 def test_a_pool_depends_on_the_seed_and_its_example_alone() -> None:

@@ -362,7 +362,9 @@ def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
 
 def test_stage_two_sees_another_pool_of_a_source_every_time(reading: CrossEncoder) -> None:
     golds = tuple(replace(fact, hop=hop) for hop, fact in enumerate((sentence("p0", 0), sentence("p1", 1)), 1))
-    others = tuple(sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7"))
+    others = tuple(
+        replace(sentence(pid, 0), hop=1 + place % 2) for place, pid in enumerate(("p2", "p3", "p4", "p5", "p6"))
+    )
     task = FactTask(reading, [FactSource("q", "who sings?", golds, others)])
     batches = task.batches(1, 0)
     drawn = [batches.batch(step) for step in range(12)]

@@ -11,7 +11,7 @@ from baleen.types import Passage
 PASSAGES = {
     "a": Passage.from_sentences("a", "Ada", ["Ada is a baker.", "", "She was hired by Bo.", "She sails."]),
     "b": Passage.from_sentences("b", "Bo", ["Bo is a painter.", "Bo lives in Vardal."]),
-    "long": Passage.from_sentences("long", "Long", [f"Sentence {n} of it." for n in range(KEPT + 20)]),
+    "long": Passage.from_sentences("long", "Long", [f"Sentence {n} of it." for n in range(KEPT + 40)]),
 }
 
 

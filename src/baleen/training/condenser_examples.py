@@ -1,7 +1,7 @@
 """What the condenser and the reranker learn from, out of gold passages and what a retriever found; no models here.
 
     stage 1     sentence_examples       a gold passage and its gold sentences, against passages that are not gold
-    stage 2     fact_sources            the gold facts, and what else stage 1 takes for facts; some of either are a pool
+    stage 2     fact_sources            the gold facts, and what else stage 1 takes for facts; those of a hop are a pool
     reranker    rerank_examples         a gold passage against others, beside the gold passages of earlier hops
 
 The steps of supervision say which passages a hop is about.  What nothing can be learnt from is left out and counted.
@@ -23,7 +23,8 @@ from baleen.training.supervision import Lookup, Step
 from baleen.types import WHOLE, Fact, Passage, Query, Record
 
 NEGATIVES = 20
-SMALLEST_POOL, LARGEST_POOL = 7, 9
+SMALLEST_POOL, LARGEST_POOL = 7, 9  # new facts of a hop
+MOST_STALE = 3  # others that were kept at earlier hops
 
 Scorer = Callable[[Query, Passage], Sequence[float]]
 FactsOf = Callable[[Example], Sequence[Fact]]
@@ -72,7 +73,7 @@ class FactExample(Settled):
 
 @dataclass(frozen=True, slots=True)
 class FactSource(Record):
-    """A claim, its gold facts with their hops, and the others that stage 1 scored, best first: what pools are drawn from."""
+    """A claim, its gold facts, and the others that stage 1 scored, best first, all with the hops that found them."""
 
     qid: str
     claim: str
@@ -80,14 +81,22 @@ class FactSource(Record):
     others: tuple[Fact, ...]
 
     def drawn(self, rng: np.random.Generator) -> FactExample:
-        """Seven to nine facts as far as there are enough, in random order.
+        """What stage 2 weighs at one of the hops, in random order.
 
-        They are the gold facts of some first hops, as a hop sees those that were found so far (where all are of one hop,
-        a random part of them), and the best of the others.
+        Seven to nine new facts, the gold ones among them and else the best; the gold facts of earlier hops; and up to three
+        others from there, or as many more as there are too few new ones.  A hop after the last gold passage has no new
+        one to keep.  Where all gold facts are of one hop, they are a random part of them.
         """
+        hops = sorted({fact.hop for fact in (*self.golds, *self.others)})
+        hop = hops[int(rng.integers(len(hops)))]
         size = int(rng.integers(SMALLEST_POOL, LARGEST_POOL + 1))
-        chosen = _part(self.golds, size - 1, rng)
-        pool = [*((fact, True) for fact in chosen), *((fact, False) for fact in self.others[: size - len(chosen)])]
+        golds = [fact for fact in _part(self.golds, size - 1, rng) if fact.hop <= hop]
+        room = size - sum(fact.hop == hop for fact in golds)
+        new = [fact for fact in self.others if fact.hop == hop][: max(0, room)]
+        earlier = [fact for fact in self.others if fact.hop < hop]
+        wanted = max(int(rng.integers(MOST_STALE + 1)), room - len(new))
+        stale = [earlier[place] for place in rng.permutation(len(earlier[: 2 * wanted]))[:wanted]]
+        pool = [*((fact, True) for fact in golds), *((fact, False) for fact in (*new, *stale))]
         facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
         return FactExample(self.qid, self.claim, facts, labels)
 
@@ -169,7 +178,7 @@ def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) ->
         if not golds or not others:
             made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
         else:
-            made.records.append(FactSource(example.qid, example.text, golds, tuple(others[:LARGEST_POOL])))
+            made.records.append(FactSource(example.qid, example.text, golds, tuple(others)))
     return made
 
 
@@ -191,12 +200,10 @@ def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> 
     return best(list(found.values()), len(found))
 
 
-def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> list[Fact]:
-    """Those that may have been found at some moment: later hops are not found before earlier ones."""
-    hops = sorted({fact.hop for fact in golds})
-    if len(hops) > 1:
-        last = hops[int(rng.integers(len(hops)))]
-        return [fact for fact in sorted(golds, key=lambda fact: fact.hop) if fact.hop <= last][:most]
+def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequence[Fact]:
+    """All of them, which hops tell apart; else `most` at most, as a search may have found some and not the others."""
+    if len({fact.hop for fact in golds}) > 1:
+        return golds
     count = int(rng.integers(1, min(len(golds), most) + 1))
     return [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
 

@@ -55,7 +55,7 @@ from baleen.training.record_files import read_all
 from baleen.training.rounds import Rounds
 from baleen.training.run_folder import CHECKPOINT, RunFolder
 from baleen.training.sentence_agreement import sentence_agreement, total
-from baleen.training.supervision import Step, latent_hop, start, unfinished
+from baleen.training.supervision import Step, latent_hop, start
 from baleen.training.unsearched import unsearched
 from baleen.training.world import Question, World
 
@@ -105,7 +105,9 @@ class ReadingRun:
     def _taken_through(self, questions: Sequence[Question]) -> list[Step]:
         """As the pipeline goes, with a perfect condenser: what a hop saw does not come again.
 
-        The last hop counts all the gold passages that are left as found, so that the condenser learns from them too.
+        It goes on after the last gold passage was found, as the pipeline does, which cannot know: what comes then is what
+        the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that the condenser
+        learns from them too.
         """
         haystacks, depth = self.rounds.haystacks("retriever"), self.plan.depth
         where = {question.example.qid: question.collection for question in questions}
@@ -128,7 +130,7 @@ class ReadingRun:
             )
             made = [hop_of(state, ranking) for state, ranking in zip(states, rankings, strict=True)]
             steps += made
-            states = unfinished(made)
+            states = [step.state for step in made]
         return steps
 
     def _scores(self, folder: Path) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import nsmallest
 from itertools import groupby, islice
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from baleen.training.condenser_examples import FactsOf, Scorer, gold_sids
 from baleen.training.supervision import Lookup, Step
 from baleen.types import Fact, Passage, Query, Record
 
-KEPT = 30  # sentences of each question that are kept with their scores
+KEPT = 12  # sentences of each hop of a question that are kept with their scores
 AT_ONCE = 64  # queries whose passages are scored together
 
 Item = TypeVar("Item")
@@ -41,19 +42,17 @@ class Scored(Record):
 
 
 def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
-    """By qid, the best sentences of all that its hops found."""
-    found: dict[str, list[_Place]] = {}
+    """By qid, the best sentences that each of its hops found."""
+    found: dict[str, list[Fact]] = {}
     with progress("scoring", len(steps), "queries") as bar:
         launched = ((some, _launched(reading, some, passage)) for some in _slices(steps, AT_ONCE))
         for some, collect in _one_ahead(launched):
             for step, places in zip(some, collect(), strict=True):
-                qid = step.supervised.qid
-                found[qid] = sorted([*found.get(qid, ()), *places])[:KEPT]
+                found.setdefault(step.supervised.qid, []).extend(
+                    sentence_fact(passage(pid), sid, -score, _hop(step)) for score, pid, sid in nsmallest(KEPT, places)
+                )
             bar.advance(len(some))
-    return {
-        qid: [sentence_fact(passage(pid), sid, -score, 1) for score, pid, sid in places]
-        for qid, places in found.items()
-    }
+    return found
 
 
 def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Place]]]:

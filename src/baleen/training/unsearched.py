@@ -31,8 +31,8 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
         for passage in map(passages, dict.fromkeys(example.gold)):
             sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
             gold += [sentence_fact(passage, sid, 0.0, hop) for sid in sids]
-            others += _others(example, passage, sids, hop)
-        return Scored(example.qid, tuple(best(others, KEPT)), tuple(gold))
+            others += best(_others(example, passage, sids, hop), KEPT)
+        return Scored(example.qid, tuple(others), tuple(gold))
 
     return scored
 
