@@ -75,7 +75,7 @@ class Adding:
 
 
 def settings(**changes: Any) -> TrainConfig:
-    given = {"steps": 12, "batch_size": 4, "lr": 0.05, "warmup": 2, "save_every": 5, "log_every": 2}
+    given: dict[str, Any] = {"steps": 12, "batch_size": 4, "lr": 0.05, "warmup": 2, "save_every": 5, "log_every": 2}
     given |= {"device": "cpu", "precision": "float32"}
     return TrainConfig(**{**given, **changes})
 
