@@ -157,7 +157,7 @@ def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
         assert {place for place in places if place not in golds} == set(others[: len(places) - len(chosen)])
         seen.add((len(places), len(chosen)))
     assert seen == {(size, count) for size in (7, 8, 9) for count in (1, 2, 3)}
-    assert {record.labels.index(True) for record in made.records} > {0, 1, 2}, "in no order"
+    assert {record.labels.index(True) for record in made.records} > {0, 1, 2}
 
 
 def test_a_pool_is_what_one_hop_weighs() -> None:
@@ -175,10 +175,27 @@ def test_a_pool_is_what_one_hop_weighs() -> None:
         new = {fact.sid for fact in pool.facts if fact.pid == f"hop {hop}"}
         assert new == set(range(len(new))), "the best of the hop"
         assert 7 <= len(new) + sum(fact.hop == hop for fact in kept) <= 9
+        order = [(fact.hop, -fact.score) for fact in pool.facts if fact not in kept and fact.hop == hop]
+        assert order == sorted(order), "as stage 1 ranks them"
+        assert [fact.hop for fact in pool.facts] == sorted(fact.hop for fact in pool.facts)
         stale = [fact for fact in pool.facts if fact not in kept and fact.hop < hop]
         assert len(stale) <= 3
         assert hop > 1 or not stale
     assert min(latest[hop] for hop in (1, 2, 3, 4)) > 30
+
+
+def test_a_gold_fact_of_a_pool_stands_where_stage_1_ranks_it() -> None:
+    gold = replace(sentence("p0", 0), hop=1)
+    found = tuple(Fact("other", place, "", "", 10.0 - place, 1) for place in range(12))
+    fourth = FactSource("q", "claim", (gold,), (*found, replace(gold, score=6.5)))
+    unscored = FactSource("q", "claim", (gold,), found)
+    places = [
+        [source.drawn(np.random.default_rng(draw)).labels.index(True) for draw in range(200)]
+        for source in (fourth, unscored)
+    ]
+    assert set(places[0]) == {4}
+    assert Counter(places[1]).most_common(2)[0][0] == 0, "most often first, where its place is not known"
+    assert len(set(places[1])) > 4
 
 
 def test_a_pool_depends_on_the_seed_and_its_example_alone() -> None:

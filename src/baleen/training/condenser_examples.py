@@ -25,6 +25,7 @@ from baleen.types import WHOLE, Fact, Passage, Query, Record
 NEGATIVES = 20
 SMALLEST_POOL, LARGEST_POOL = 7, 9  # new facts of a hop
 MOST_STALE = 3  # others that were kept at earlier hops
+NEAR_TOP = 0.4  # how likely each place, from the first on, is that of a gold fact whose place is not known
 
 Scorer = Callable[[Query, Passage], Sequence[float]]
 FactsOf = Callable[[Example], Sequence[Fact]]
@@ -63,7 +64,7 @@ class Settled(Record):
 
 @dataclass(frozen=True, slots=True)
 class FactExample(Settled):
-    """A claim, candidate facts in no order that means anything, and which of them are gold."""
+    """A claim, candidate facts in the order in which stage 2 is given them, and which of them are gold."""
 
     qid: str
     claim: str
@@ -73,32 +74,43 @@ class FactExample(Settled):
 
 @dataclass(frozen=True, slots=True)
 class FactSource(Record):
-    """A claim, its gold facts, and the others that stage 1 scored, best first, all with the hops that found them."""
+    """A claim, its gold facts, and what stage 1 scored, gold ones among it, best first; all with the hops that found them."""
 
     qid: str
     claim: str
     golds: tuple[Fact, ...]
-    others: tuple[Fact, ...]
+    found: tuple[Fact, ...]
 
     def drawn(self, rng: np.random.Generator) -> FactExample:
-        """What stage 2 weighs at one of the hops, in random order.
+        """What stage 2 is given at one of the hops, in the same order: what earlier hops kept, then what is new, best first.
 
-        Seven to nine new facts, the gold ones among them and else the best; the gold facts of earlier hops; and up to three
-        others from there, or as many more as there are too few new ones.  A hop after the last gold passage has no new
-        one to keep.  Where all gold facts are of one hop, they are a random part of them.
+        Of earlier hops there are the gold facts and up to three others, or as many more as there are too few new ones;
+        seven to nine are new, the gold ones among them.  A hop after the last gold passage has no new one to keep.  Where
+        all gold facts are of one hop, they are a random part of them.
         """
-        hops = sorted({fact.hop for fact in (*self.golds, *self.others)})
+        hops = sorted({fact.hop for fact in (*self.golds, *self.found)})
         hop = hops[int(rng.integers(len(hops)))]
         size = int(rng.integers(SMALLEST_POOL, LARGEST_POOL + 1))
         golds = [fact for fact in _part(self.golds, size - 1, rng) if fact.hop <= hop]
-        room = size - sum(fact.hop == hop for fact in golds)
-        new = [fact for fact in self.others if fact.hop == hop][: max(0, room)]
-        earlier = [fact for fact in self.others if fact.hop < hop]
-        wanted = max(int(rng.integers(MOST_STALE + 1)), room - len(new))
+        gold_here = [fact for fact in golds if fact.hop == hop]
+        others = [fact for fact in self.found if _place(fact) not in set(map(_place, self.golds))]
+        new = [fact for fact in others if fact.hop == hop][: max(0, size - len(gold_here))]
+        earlier = [fact for fact in others if fact.hop < hop]
+        wanted = max(int(rng.integers(MOST_STALE + 1)), size - len(gold_here) - len(new))
         stale = [earlier[place] for place in rng.permutation(len(earlier[: 2 * wanted]))[:wanted]]
-        pool = [*((fact, True) for fact in golds), *((fact, False) for fact in (*new, *stale))]
-        facts, labels = zip(*(pool[place] for place in rng.permutation(len(pool))), strict=True)
-        return FactExample(self.qid, self.claim, facts, labels)
+        kept = sorted([*(fact for fact in golds if fact.hop < hop), *stale], key=lambda fact: (fact.hop, rng.random()))
+        facts = (*kept, *self._ranked(gold_here, new, rng))
+        return FactExample(self.qid, self.claim, facts, tuple(fact in golds for fact in facts))
+
+    def _ranked(self, golds: Sequence[Fact], others: Sequence[Fact], rng: np.random.Generator) -> list[Fact]:
+        """New facts by their scores; a gold one that stage 1 did not score stands near the top, as such facts often do."""
+        scores = {_place(fact): fact.score for fact in self.found}
+        known = [fact for fact in golds if _place(fact) in scores]
+        ranked = sorted([*known, *others], key=lambda fact: -scores[_place(fact)])
+        for fact in golds:
+            if fact not in known:
+                ranked.insert(int(rng.geometric(NEAR_TOP)) - 1, fact)
+        return ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +179,18 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
 
 
 def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> Made[FactSource]:
-    """What stage 2 learns from: of each example its `gold` facts, and the others that stage 1 `scored`.
+    """What stage 2 learns from: of each example its `gold` facts, and what stage 1 `scored`.
 
-    Sentences of a gold passage of which no fact is known are neither.
+    Sentences of a gold passage of which no fact is known are neither gold nor not.
     """
     made = Made[FactSource]()
     for example in examples:
         golds = tuple(gold(example))
-        others = _others(example, golds, scored(example))
-        if not golds or not others:
+        found = _clear(example, golds, scored(example))
+        if not golds or {_place(fact) for fact in found} <= {_place(fact) for fact in golds}:
             made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
         else:
-            made.records.append(FactSource(example.qid, example.text, golds, tuple(others)))
+            made.records.append(FactSource(example.qid, example.text, golds, tuple(found)))
     return made
 
 
@@ -188,16 +200,15 @@ def settled(sources: Made[Any], copies: int = 1, seed: int = 0) -> Made[Any]:
     return Made(drawn, sources.left_out)
 
 
-def _others(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
-    """What was scored and is no gold fact, nor may be one; best first, each sentence once."""
+def _clear(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
+    """What was scored and is known to be gold or not to be; best first, each sentence once."""
     unclear = set(example.gold) - {fact.pid for fact in golds}
-    taken = {(fact.pid, fact.sid) for fact in golds}
-    found = {
-        (fact.pid, fact.sid): fact
-        for fact in sorted(scored, key=lambda fact: fact.score)
-        if (fact.pid, fact.sid) not in taken and fact.pid not in unclear
-    }
+    found = {_place(fact): fact for fact in sorted(scored, key=lambda fact: fact.score) if fact.pid not in unclear}
     return best(list(found.values()), len(found))
+
+
+def _place(fact: Fact) -> tuple[str, int]:
+    return fact.pid, fact.sid
 
 
 def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequence[Fact]:
