@@ -221,8 +221,8 @@ def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read:
     assert max(Counter((qid, fact.hop) for qid, facts in found.items() for fact in facts).values()) == KEPT
 
 
-def test_hops_go_on_after_the_last_gold_passage(read: ReadingRun) -> None:
-    """As those of the pipeline do, so that the condenser learns what to leave."""
+def test_there_is_a_hop_after_the_last_gold_passage(read: ReadingRun) -> None:
+    """As the pipeline has several, so that the condenser learns what to leave."""
     steps = read._steps("train")
     assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.world.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]

@@ -17,6 +17,7 @@ from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
 from baleen.cli.plotting import plot
+from baleen.cli.restating import restate
 from baleen.cli.searching import search
 from baleen.cli.synthesizing import synthesize
 from baleen.cli.training import train
@@ -28,7 +29,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (verify, ask, search, index, train, split, init, demo, compare, table, plot, ablate, synthesize, card):
+for command in (
+    verify,
+    ask,
+    search,
+    index,
+    train,
+    split,
+    init,
+    demo,
+    compare,
+    table,
+    plot,
+    ablate,
+    synthesize,
+    restate,
+    card,
+):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")

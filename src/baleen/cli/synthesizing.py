@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.options import JsonOption
+from baleen.cli.question_files import examples_of
 
 if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
@@ -58,7 +59,7 @@ def synthesize(
     start = time.perf_counter()
     config = _config(limit, seed, hops, kinds, balanced, questions, unnamed, solved)
     check_writable(out)  # before the time that reading a corpus takes
-    examples = list(_examples(avoid or []))
+    examples = [example for item in avoid or [] for example in examples_of(item)]
     total = expected(corpus) if sys.stderr.isatty() else None
     tally = Tally()
     graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
@@ -111,16 +112,6 @@ def _number(name: str) -> int:
     if not name.isdecimal():
         raise typer.BadParameter(f"'{name}' hops: expected a number from 2 on")
     return int(name)
-
-
-def _examples(avoid: list[str]) -> Iterator[Any]:
-    from baleen.datasets import read_examples
-
-    for item in avoid:
-        dataset, separator, file = item.partition(":")
-        if not separator:
-            raise typer.BadParameter(f"'{item}': expected DATASET:FILE, as in hover:dev.json")
-        yield from read_examples(dataset, Path(file))
 
 
 def _avoided(examples: list[Any], graph: Graph) -> Avoided:

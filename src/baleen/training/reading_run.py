@@ -105,9 +105,9 @@ class ReadingRun:
     def _taken_through(self, questions: Sequence[Question]) -> list[Step]:
         """As the pipeline goes, with a perfect condenser: what a hop saw does not come again.
 
-        It goes on after the last gold passage was found, as the pipeline does, which cannot know: what comes then is what
-        the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that the condenser
-        learns from them too.
+        It goes on for one hop after the last gold passage was found, as the pipeline does, which cannot know: what comes
+        then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
+        the condenser learns from them too.
         """
         haystacks, depth = self.rounds.haystacks("retriever"), self.plan.depth
         where = {question.example.qid: question.collection for question in questions}
@@ -130,7 +130,7 @@ class ReadingRun:
             )
             made = [hop_of(state, ranking) for state, ranking in zip(states, rankings, strict=True)]
             steps += made
-            states = [step.state for step in made]
+            states = [step.state for step in made if step.supervised.positives or not step.state.done]
         return steps
 
     def _scores(self, folder: Path) -> Mapping[str, Any]:

@@ -1,0 +1,1 @@
+"""Questions with answers into claims, by rule: true ones with the answer, false ones with another."""
