@@ -22,6 +22,7 @@ from baleen.errors import ConfigError
 from baleen.flipr import EncodedPassages
 from baleen.scoring import focused_score
 from baleen.training.layouts import can_pack
+from baleen.training.lean_scores import lean_focused_score
 from baleen.training.loop import Outcome, Trainer
 from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
 from baleen.training.retriever_batches import (
@@ -127,9 +128,10 @@ class RetrieverTask:
         if not self._config.in_batch:
             vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
         query_focus, facts_focus = self._encoder.focus
+        score = lean_focused_score if self._config.in_batch else focused_score
         # In float32, whatever the backbone computes in: scores are sums of many small differences.
         with torch.autocast(vectors.device.type, enabled=False):
-            return focused_score(
+            return score(
                 queries.query,
                 queries.query_mask,
                 queries.facts,
