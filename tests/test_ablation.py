@@ -127,6 +127,7 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
         (changed("bits = 3"), "bits = 3, which should be one of 1, 2, 4, 16"),
         (changed("cutoffs = []"), "cutoffs = \\[\\], which should be numbers of at least 1"),
         (changed("cutoffs = [0, 5]"), "cutoffs = \\[0, 5\\], which should be numbers of at least 1"),
+        (changed('model = "small"'), "model = 'small' lends its readers to all rows: set readers = 'first' beside it"),
         (changed('reader = "own"'), "there is no setting 'reader'; did you mean 'readers'?"),
         (
             changed('evaluate = [{ collection = "toys", dataset = "own", file = "dev.jsonl" }]'),
@@ -349,6 +350,24 @@ def test_readers_of_the_first_model_may_serve_all(toy: ToyWorld, folder: Path, t
     assert "maxsim-latent" in str(model.folder("retriever").resolve())
     assert "flipr-latent" in str(model.folder("sentences").resolve())
     assert not (tmp_path / "runs" / "maxsim-latent" / "reading").exists()
+
+
+def test_a_model_that_the_plan_has_made_already_stands_for_the_first_rows(
+    toy: ToyWorld, folder: Path, tmp_path: Path, report: Report
+) -> None:
+    home = folder / "runs" / "flipr-latent" / "model"
+    lines = "cutoffs = [3, 7]", 'readers = "first"', f'model = "{home}"'
+    file = write_plan(toy.folder, "given", *QUICK, changed(*lines))
+    (told,) = ablate(read_ablation(file, ["B", "E"]), tmp_path, device="cpu").told["questions"]
+    (whole,) = report.told["questions"]
+    assert [row["row"] for row in told["rows"]] == ["B", "E"]
+    assert told["rows"][0] == next(row for row in whole["rows"] if row["row"] == "B"), "the same model"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["flipr-heuristic"], "the others' retrievers alone"
+    model = read_model(tmp_path / "rows" / "E")
+    assert model.folder("sentences").resolve() == read_model(home).folder("sentences").resolve()
+    other = write_plan(toy.folder, "taken", *QUICK, changed(*lines[:2]))
+    with pytest.raises(ConfigError, match="holds an ablation of model = "):
+        ablate(read_ablation(other, ["E"]), tmp_path, device="cpu")
 
 
 def test_without_matplotlib_there_are_tables_and_a_warning(

@@ -8,7 +8,7 @@
     results/ROW/QUESTIONS.jsonl     what `baleen eval --out` writes
     plots/QUESTIONS/                figures, where matplotlib is installed
     ablation.json, ablation.md      the tables
-    settings.json                   what all rows have in common: whose readers, and the bits of the indexes
+    settings.json                   what all rows have in common: whose readers, whose model, and the bits of the indexes
 
 An ablation that was killed goes on where it stood, and rows that another call is asked for join those that are there.
 """
@@ -26,6 +26,7 @@ from baleen import corpus
 from baleen.ablation.plan import AblationPlan, Questions
 from baleen.ablation.report import Evaluated, document, page
 from baleen.ablation.rows import ROWS, WHOLE, Row, Variant
+from baleen.checkpoint import resolve
 from baleen.datasets import Catalogue, Example, read_examples
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, MissingExtraError, StoredIndexError
@@ -92,12 +93,12 @@ class Ablation:
     def begin(self) -> None:
         """Take the folder; one whose rows have other readers, or indexes of other bits, would mix the two in a table."""
         settings, file = self.plan.settings, self.folder / SETTINGS
-        told = {"readers": settings.readers, "bits": settings.bits}
+        told = {"readers": settings.readers, "model": settings.model, "bits": settings.bits}
         before = json.loads(file.read_text("utf-8")) if file.exists() else told
         for name, value in told.items():
-            if before[name] != value:
+            if before.get(name) != value:
                 raise ConfigError(
-                    f"{self.folder}: holds an ablation of {name} = {before[name]!r}, and the plan has {value!r}: "
+                    f"{self.folder}: holds an ablation of {name} = {before.get(name)!r}, and the plan has {value!r}: "
                     "choose another folder"
                 )
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -107,9 +108,12 @@ class Ablation:
 
     def train(self) -> None:
         """Every training run that a row needs, and the rows' models."""
-        shared = self.plan.settings.readers == "first"
+        settings = self.plan.settings
+        shared = settings.readers == "first"
         needed = [WHOLE] * shared + [row.variant for row in self.plan.rows]
         for variant in dict.fromkeys(needed):
+            if variant == WHOLE and settings.model is not None:
+                continue
             own = not shared or variant == WHOLE
             log.info("training %s", variant.name)
             train(variant.of(self.plan.train, reading=own), self._run(variant), device=self.device)
@@ -120,7 +124,7 @@ class Ablation:
         """A model of components that lie where they were trained, with the row's pipeline."""
         folder = self._model(row)
         folder.mkdir(parents=True, exist_ok=True)
-        reading, retriever = (read_model(self._run(variant) / MODEL) for variant in (readers, row.variant))
+        reading, retriever = (read_model(self._trained(variant)) for variant in (readers, row.variant))
         places = {name: reading.folder(name) for name in reading.components} | {
             "retriever": retriever.folder("retriever")
         }
@@ -168,7 +172,7 @@ class Ablation:
 
     def _retriever(self, variant: Variant, collection: str) -> Retriever:
         """A variant's encoder over its index of a collection, which is built unless that encoder's own is there."""
-        encoder = Encoder.load(self._run(variant) / MODEL, device=self.device)
+        encoder = Encoder.load(self._trained(variant), device=self.device)
         folder = self.folder / "indexes" / variant.name / collection
         bits = self.plan.settings.bits
         if not _is_index_of(encoder, folder, bits):
@@ -219,6 +223,13 @@ class Ablation:
 
     def _run(self, variant: Variant) -> Path:
         return self.folder / "runs" / variant.name
+
+    def _trained(self, variant: Variant) -> Path:
+        """The model of a variant."""
+        given = self.plan.settings.model
+        if variant == WHOLE and given is not None:
+            return resolve(self.plan.train.backbone(given))
+        return self._run(variant) / MODEL
 
     def _model(self, row: Row) -> Path:
         return self.folder / "rows" / row.letter
