@@ -21,8 +21,8 @@ cd "$(dirname "$0")/.."
 . runs/steps.sh
 
 KIT=${KIT:-runs/kit}
-FIGURES=${FIGURES:-runs/figures}
 MODEL=${MODEL:-checkpoints/baleen-small}
+FIGURES=${FIGURES:-runs/figures-$(basename "$MODEL")}
 SYNTHETIC=${SYNTHETIC:-runs/synthetic.jsonl.gz}
 BACKBONE=${BACKBONE:-bge-small-en-v1.5}
 LARGE=(hover hotpotqa exfever)
@@ -46,11 +46,16 @@ index() { # index MODEL FOLDER OPTION...: of each corpus, unless it is there
     done
 }
 
-evaluate() { # evaluate PART DATASET NAME OPTION...: into $FIGURES/PART/NAME.jsonl, and what is printed beside it
+evaluate() { # evaluate PART DATASET NAME OPTION...: a dev file, into $FIGURES/PART/NAME.jsonl
     local part=$1 dataset=$2 name=$3
     shift 3
-    into "$FIGURES/$part/$name.json" "$BALEEN" eval "$dataset" "${FILE:-$KIT/$dataset/dev.json}" "$@" --json \
-        --out "$FIGURES/$part/$name.jsonl"
+    evaluate_file "$part" "$dataset" "$KIT/$dataset/dev.json" "$name" "$@"
+}
+
+evaluate_file() { # evaluate_file PART DATASET FILE NAME OPTION...: and what is printed beside it
+    local part=$1 dataset=$2 file=$3 name=$4
+    shift 4
+    into "$FIGURES/$part/$name.json" "$BALEEN" eval "$dataset" "$file" "$@" --json --out "$FIGURES/$part/$name.jsonl"
 }
 
 into() { # into FILE COMMAND...: what it prints, whole or not at all, unless it is there; its seconds go to stderr
@@ -108,7 +113,7 @@ part_untrained() {
         evaluate untrained-maxsim "$dataset" "$dataset" --model "$model" \
             --index "$FIGURES/untrained-index/$(collection "$dataset")" --baseline colbert --exact
     done
-    FILE=$SYNTHETIC evaluate untrained-maxsim own synthetic --model "$model" --index "$FIGURES/untrained-index/wiki" \
+    evaluate_file untrained-maxsim own "$SYNTHETIC" synthetic --model "$model" --index "$FIGURES/untrained-index/wiki" \
         --baseline colbert --exact --limit 2000
 }
 

@@ -119,7 +119,8 @@ def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | No
     everything = SearchConfig(probes=10**6, candidates=10**6, refined=10**6)
     lanes = Lanes.of(vectors, index.codec, focus or index.focus)
     searcher = Searcher(index.codec, index.segments, threads=1)
-    found = searcher.search(lanes, k, everything.for_depth(k), [segment.alive for segment in index.segments])
+    alive = [segment.alive for segment in index.segments]
+    found = searcher.search(lanes, k, everything.for_depth(k), alive, few=False)
     places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
     hits = [Hit(index.segments[number].store.pid(row), score) for number, row, score in places]
     return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k]))

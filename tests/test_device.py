@@ -17,7 +17,7 @@ from index_fakes import Focus, WordEncoder, assert_ranks, passages_of, random_te
 
 ENCODER = WordEncoder(dim=24)
 TEXTS = random_texts(70, seed=3, longest=14)
-OPEN = Limits(probes=10**6, candidates=10**6, refined=10**6)
+OPEN = Limits(probes=10**6, candidates=10**6, refined=len(TEXTS) - 1)  # no fewer, or all would be scored outright
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
@@ -95,3 +95,13 @@ def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) ->
     (found,) = searcher.find([query], 100, OPEN, (32, 8), [[first, second]])
     assert set(found.segments.tolist()) == {1}
     assert len(found) == int(second.sum())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
+def test_where_no_row_is_allowed_nothing_is_found(index: Index, limits: Limits | None, device: str) -> None:
+    searcher = DeviceSearcher(index.codec, index.segments, device)
+    alive = [segment.alive for segment in index.segments]
+    none = [np.zeros_like(rows) for rows in alive]
+    found = searcher.find([query_of(9, 2, 0), query_of(9, 0, 1)], 5, limits, (32, 8), [none, alive])
+    assert [len(each) > 0 for each in found] == [False, True]

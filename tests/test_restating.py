@@ -342,6 +342,7 @@ class TestLeftAlone:
             ("Who wrote it?", " ", NO_ANSWER),
             ("Pauline Henry sang a very popular song. Which album was this song from?", "The Joshua Tree", NOT_PLAIN),
             ('Who sang "Nobody in the end?', "Bob Dylan", NOT_PLAIN),
+            ("Who directed \ue005, the film that won?", "Michael Mann", NOT_PLAIN),
             ("What caused the fire in Accra?", "an explosion occurred at a petrol station", NOT_SHORT),
             ("What is Cyaxares relationship to the man?", "r grandfather <a hr", NOT_SHORT),
             ("Name a member of a supergroup who recorded a song in 1990", "Bob Dylan", NO_RULE),

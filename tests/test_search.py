@@ -97,9 +97,11 @@ def test_the_focus_of_the_index_is_used_unless_another_is_asked_for(index: Index
     assert index.search(query) == index.search(query, focus=(32, 8)) != index.search(query, focus=(None, None))
 
 
-def test_an_index_smaller_than_what_would_be_refined_is_searched_exactly(index: Index) -> None:
+def test_all_of_a_small_index_is_refined(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     query = query_of(20, 5)
     assert len(index) <= SearchConfig().for_depth(10).refined
+    for stage in ("gather", "prune"):
+        monkeypatch.setattr(f"baleen.index.search.Searcher.{stage}", None)
     assert index.search(query) == index.search(query, exact=True)
 
 

@@ -163,9 +163,9 @@ class DeviceSearcher:
 
     def _in_parts(self, rows: Tensor, size: int, score: Callable[[Tensor], Tensor]) -> Tensor:
         """(n,) scores of rows; `size` passages of like length go together, so that little of a part is padding."""
-        order = self.lengths[rows].argsort()
         scores = torch.zeros(len(rows), device=self.device)
-        for part in torch.split(order, size):
+        order = self.lengths[rows].argsort()
+        for part in torch.split(order, size) if len(rows) else ():
             scores[part] = score(rows[part])
         return scores
 

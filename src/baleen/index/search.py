@@ -182,24 +182,27 @@ class Searcher:
 
     def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> Found:
         count = sum(int(mask.sum()) for mask in allowed)
-        if limits is None or count <= _sure(k):
+        if limits is None or count <= _enough(k):
             return self.score(lanes, _all_of(allowed))
-        found = self.search(lanes, k, limits, allowed)
+        found = self.search(lanes, k, limits, allowed, few=count <= limits.refined)
         enough = len(found) >= min(k, count)  # else the probed cells did not hold as many passages
         return found if enough else self.score(lanes, _all_of(allowed))
 
-    def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array]) -> Found:
-        """The k best allowed passages, at least; a few that scored lower may follow."""
+    def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array], *, few: bool) -> Found:
+        """The k best allowed passages, at least; a few that scored lower may follow.  `few` are all refined."""
+        if few and self.codec.bits == 16:
+            return self.score(lanes, _all_of(allowed))
         entries, lane_offsets, inverse_step = self.tables(lanes)
         scores, score_bytes, block_best = self.cell_scores(lanes, inverse_step)
-        found = _all_of(allowed)
-        if len(found) > limits.refined:
+        if few:
+            found = _all_of(allowed)
+        else:
             found = self.gather(lanes, scores, block_best, limits, allowed)
             found = self.prune(lanes, score_bytes, found)
             found = found.take(kernels.select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
             found = self.refine(lanes, scores, entries, lane_offsets, found)
-            found = found.take(kernels.select_largest(found.scores, _sure(k)))
+            found = found.take(kernels.select_largest(found.scores, _enough(k)))
         return self.score(lanes, found)
 
     def score(self, lanes: Lanes, found: Found) -> Found:
@@ -362,8 +365,8 @@ def _all_of(allowed: Sequence[Array]) -> Found:
     return Found.join([(part, np.zeros(len(part), np.float32)) for part in rows])
 
 
-def _sure(k: int) -> int:
-    """Passages among whose best, by scores in steps, the k best by scores in float32 are."""
+def _enough(k: int) -> int:
+    """How many of the best by scores in steps are scored again in float32, for the k best to be among them."""
     return 2 * k + 32
 
 

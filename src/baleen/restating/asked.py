@@ -11,18 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from baleen.restating import inflection
-from baleen.synthesis.lexicon import ADVERBS, AFTER_NOUN, PREPOSITIONS, PRESENTS, is_past
+from baleen.synthesis.lexicon import ADVERBS, AFTER_NOUN, COPULAS, PREPOSITIONS, PRESENTS, is_past
 from baleen.synthesis.words import word_set
 
 BLANK, OTHER = "\ue8f0", "\ue8f1"  # where the answer goes, and where the one goes that it is compared with
 _FIRST = 0xE000
 _NAMED = re.compile("[\ue000-\ue7ff]")
+_RESERVED = re.compile("[\ue000-\uf8ff]")  # for our own use: a text that has such characters already is not understood
 _QUOTED = re.compile(r'"[^"]+"')
-_BRACKET = re.compile(r"\s*\([^)]*\)$")
+BRACKET = re.compile(r"\s*\([^)]*\)$")
 _SENTENCES = re.compile(
     r"(?<![A-Z])(?<!\b[A-Z][a-z])(?<!\b(?:Mrs|Rev|Gov|Gen|Sgt|Col|Inc|Ltd|Esq))\. +[A-Z\ue000-\ue7ff]"
 )
-COPULAS = word_set("is was are were")
 DO = word_set("do does did")
 HAVE = word_set("has have had")
 MODALS = word_set("can could will would may might must should")
@@ -42,10 +42,10 @@ class Question:
 
     @classmethod
     def read(cls, text: str, names: Iterable[str] = ()) -> Question | None:
-        """None where it is more than one sentence, or its quotation marks do not come in pairs."""
+        """None where it is more than one sentence, its quotation marks do not come in pairs, or we could not mark its names."""
         text = _tidy(text)
         kept: list[str] = []
-        if text.count('"') % 2:
+        if text.count('"') % 2 or _RESERVED.search(text):
             return None
 
         def keep(match: re.Match[str]) -> str:
@@ -201,8 +201,8 @@ def _is_capital(word: str) -> bool:
 
 
 def _spellings(names: Iterable[str]) -> set[str]:
-    """Names with and without what stands in brackets after them; a name of one small letter is none."""
-    return {spelling for name in names for spelling in (name, _BRACKET.sub("", name)) if len(spelling) > 2}
+    """Names with and without what stands in brackets after them; one of a letter or two is none."""
+    return {spelling for name in names for spelling in (name, BRACKET.sub("", name)) if len(spelling) > 2}
 
 
 def _tidy(text: str) -> str:

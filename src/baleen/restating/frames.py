@@ -7,7 +7,7 @@
     yes or no       Are both A and B rock bands?                        Both A and B are rock bands.
     comparison      Which film came out first, A or B?                  ____ came out before the other.
 
-What no rule understands is left alone.
+The last two are those of `choosing`; inversions are undone in `inverted`.  What no rule understands is left alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from baleen.restating import inflection
 from baleen.restating.asked import (
     AUXILIARIES,
     BLANK,
-    COPULAS,
     DETERMINERS,
     DO,
     HAVE,
@@ -35,7 +34,7 @@ from baleen.restating.fitting import ADJECTIVE, DATE, DAY, YEAR, Answer, fitted
 from baleen.restating.frame import ASKING, COPULA, IN_PLACE, SUBJECT, Frame, is_finite
 from baleen.restating.inversion import is_extracted
 from baleen.restating.inverted import TIMES, country_from, described, inverted
-from baleen.synthesis.lexicon import ADVERBS, PREPOSITIONS, is_past
+from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS, is_past
 from baleen.synthesis.words import word_set
 
 _FRONTED = word_set("in at during after since besides on for from among aside along as before with out")
@@ -44,6 +43,7 @@ _ADDRESSED = word_set("you your i we our us me")
 _DESCRIBING = RELATIVES | word_set(
     """of from with into directed produced written starring featuring born based located known called named"""
 )
+_NOT_SAID = frozenset({"connection", "relationship", "difference", "relation", "commonality"})
 _AFTER_SUBJECT = {"in"} | RELATIVES | word_set("named called known born based located nicknamed starring featuring")
 
 
@@ -113,9 +113,7 @@ def _in_place(words: Sequence[str], answer: Answer, rng: random.Random) -> Frame
 def _asks(words: Sequence[str], place: int) -> bool:
     """Whether a word asks, and does not open a relative clause."""
     word, last = bare(words[place]), place == len(words) - 1
-    if word == "how":
-        return True
-    if word == "what":
+    if word in {"how", "what"}:
         return True
     if word == "which":
         asking = asking_phrase(words, place)
@@ -219,15 +217,10 @@ def _turned(
         return None
     if copula in {"are", "were"} and not re.search(r"s\b|,| and ", answer.text):
         return None
-    if head == "nationality" and answer.shape == ADJECTIVE and copula == "is":
-        return Frame(COPULA, f"{description} {copula} {BLANK}", asking.word, head)
     straight = Frame(COPULA, f"{description} {copula} {BLANK}", asking.word, head)
     if not answer.named or len(said) > 22 or plain or _is_open(said):
         return Frame(COPULA, f"{BLANK} {copula} {description}", asking.word, head) if answer.named else straight
     return straight if rng.random() < 0.5 else Frame(COPULA, f"{BLANK} {copula} {description}", asking.word, head)
-
-
-_NOT_SAID = frozenset({"connection", "relationship", "difference", "relation", "commonality"})
 
 
 def _is_open(said: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ _IRREGULAR = """
     say said, know knew known, show showed shown, feel felt, mean meant, lie lay, pay paid, lend lent, shut shut, cut cut,
     cost cost, hide hid hidden, steal stole stolen, split split, spin spun, set set, read read, air aired, occur occurred,
     star starred, debut debuted, premiere premiered, use used, call called, name named, base based, hail hailed, record recorded,
-    attend attended, marry married, originate originated, star starred, die died, invade invaded, cause caused, create created
+    attend attended, marry married, originate originated, invade invaded, cause caused, create created
 """
 _PASTS: dict[str, str] = {}
 _PARTICIPLES: set[str] = set()
@@ -65,6 +65,7 @@ def third_person(base: str) -> str | None:
 
 
 def is_third_person(word: str) -> bool:
+    """Whether a word is such a form of a verb that is known."""
     return word in _THIRD_PERSONS
 
 
@@ -81,4 +82,5 @@ def plural(noun: str) -> str:
 
 
 def article(phrase: str) -> str:
+    """ "a" or "an", by its first letter; "u" is as often that of "university"."""
     return "an" if phrase[:1].lower() in "aeio" else "a"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from baleen.restating import inflection
-from baleen.restating.asked import AUXILIARIES, COPULAS, DETERMINERS, DO, MODALS, RELATIVES, bare, is_kept, is_name
-from baleen.synthesis.lexicon import ADVERBS, PREPOSITIONS, PRESENTS, is_past
+from baleen.restating.asked import AUXILIARIES, DETERMINERS, DO, MODALS, RELATIVES, bare, is_kept, is_name
+from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS, PRESENTS, is_past
 from baleen.synthesis.words import word_set
 
 _BEFORE_NOUN = (

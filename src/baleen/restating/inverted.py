@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from baleen.restating.asked import (
     AUXILIARIES,
     BLANK,
-    COPULAS,
     DETERMINERS,
     DO,
     RELATIVES,
@@ -22,15 +21,20 @@ from baleen.restating.asked import (
 from baleen.restating.fitting import ADJECTIVE, DATE, DAY, Answer, at_place, at_time, fitted
 from baleen.restating.frame import COPULA, INVERSION, Frame
 from baleen.restating.inversion import inflected, is_extracted, undone
-from baleen.synthesis.lexicon import ADVERBS, PREPOSITIONS
+from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS
 from baleen.synthesis.words import word_set
 
 TIMES = frozenset({"year", "date", "day", "month", "decade"})
 _SCHOOLED = word_set("graduated studied educated teaches taught works worked")
+_LEFT_BEHIND = word_set(
+    """born located filmed released held formed died published built found situated raised educated buried trained married
+    founded headquartered based set"""
+)
 _PLACES = frozenset({"place", "birthplace", "hometown", "location", "birth"})
 
 
 def inverted(words: Sequence[str], answer: Answer, rng: random.Random, *, front: bool) -> Frame | None:
+    """Such a question as a statement, with the answer at its end or, if `front` allows it, before all else."""
     lead = bare(words[0]) if bare(words[0]) in PREPOSITIONS else ""
     asking = asking_phrase(words, 1 if lead else 0)
     if asking is None or asking.end >= len(words) - 1:
@@ -125,12 +129,6 @@ def _where_is(asking: Asking, auxiliary: str, rest: Sequence[str], answer: Answe
     if said is None or (not head and not is_name(rest[0])):
         return None
     return _framed(Frame(COPULA, "", asking.word, head or asking.word), [*rest, auxiliary, said])
-
-
-_LEFT_BEHIND = word_set(
-    """born located filmed released held formed died published built found situated raised educated buried trained married
-    founded headquartered based set"""
-)
 
 
 def country_from(words: Sequence[str], answer: Answer) -> Frame | None:

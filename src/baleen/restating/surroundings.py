@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from baleen.datasets.example import Example
+from baleen.restating.asked import BRACKET
 from baleen.synthesis.quality import names_any
 
-BRACKET = re.compile(r"\s*\([^)]*\)$")
 KEPT = 60  # words of a passage that is not gold: what it is, and whether it speaks of a man or a woman
 
 

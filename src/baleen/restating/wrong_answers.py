@@ -15,7 +15,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from baleen.restating.asked import BLANK
+from baleen.restating.asked import BLANK, BRACKET
 from baleen.restating.fitting import (
     DATE,
     DAY,
@@ -48,7 +48,7 @@ from baleen.restating.sorts import (
     noun_of,
     sort_of,
 )
-from baleen.restating.surroundings import BRACKET, Surroundings
+from baleen.restating.surroundings import Surroundings
 from baleen.synthesis.falsehoods import ENTITY
 from baleen.synthesis.falsehoods import NUMBER as NUMBERED
 from baleen.synthesis.quality import fingerprint, names_any

@@ -84,32 +84,40 @@ class FactSource(Record):
     def drawn(self, rng: np.random.Generator) -> FactExample:
         """What stage 2 is given at one of the hops, in the same order: what earlier hops kept, then what is new, best first.
 
-        Of earlier hops there are the gold facts and up to three others, or as many more as there are too few new ones;
-        seven to nine are new, the gold ones among them.  A hop after the last gold passage has no new one to keep.  Where
-        all gold facts are of one hop, they are a random part of them.
+        Of earlier hops there are the gold facts and up to three others; seven to nine are new, the gold ones among them.  A
+        hop after the last gold passage has no new one to keep.  Where all gold facts are of one hop, they are a random part
+        of them.  Of a question that was not searched for, what is new is filled up with the others of any hop.
         """
         hops = sorted({fact.hop for fact in (*self.golds, *self.found)})
         hop = hops[int(rng.integers(len(hops)))]
         size = int(rng.integers(SMALLEST_POOL, LARGEST_POOL + 1))
         golds = [fact for fact in _part(self.golds, size - 1, rng) if fact.hop <= hop]
-        gold_here = [fact for fact in golds if fact.hop == hop]
-        others = [fact for fact in self.found if _place(fact) not in set(map(_place, self.golds))]
-        new = [fact for fact in others if fact.hop == hop][: max(0, size - len(gold_here))]
-        earlier = [fact for fact in others if fact.hop < hop]
-        wanted = max(int(rng.integers(MOST_STALE + 1)), size - len(gold_here) - len(new))
-        stale = [earlier[place] for place in rng.permutation(len(earlier[: 2 * wanted]))[:wanted]]
+        here = [fact for fact in golds if fact.hop == hop]
+        known = {_place(fact) for fact in self.golds}
+        others = [fact for fact in self.found if _place(fact) not in known]
+        new, earlier = (
+            [fact for fact in others if fact.hop in at] for at in ({hop}, {each for each in hops if each < hop})
+        )
+        if not self._searched:
+            new, earlier = [*new, *(fact for fact in others if fact.hop != hop)], []
+        stale = _some(earlier, int(rng.integers(MOST_STALE + 1)), rng)
         kept = sorted([*(fact for fact in golds if fact.hop < hop), *stale], key=lambda fact: (fact.hop, rng.random()))
-        facts = (*kept, *self._ranked(gold_here, new, rng))
+        facts = (*kept, *self._ranked(here, new[: max(0, size - len(here))], rng))
         return FactExample(self.qid, self.claim, facts, tuple(fact in golds for fact in facts))
 
+    @property
+    def _searched(self) -> bool:
+        """Whether stage 1 scored any gold fact: of what is only read, the others alone have scores."""
+        return not {_place(fact) for fact in self.golds}.isdisjoint(map(_place, self.found))
+
     def _ranked(self, golds: Sequence[Fact], others: Sequence[Fact], rng: np.random.Generator) -> list[Fact]:
-        """New facts by their scores; a gold one that stage 1 did not score stands near the top, as such facts often do."""
+        """New facts by their scores.  A gold one without is last; or, where none has any, near the top, as most would be."""
         scores = {_place(fact): fact.score for fact in self.found}
-        known = [fact for fact in golds if _place(fact) in scores]
-        ranked = sorted([*known, *others], key=lambda fact: -scores[_place(fact)])
+        scored = [fact for fact in golds if _place(fact) in scores]
+        ranked = sorted([*scored, *others], key=lambda fact: -scores[_place(fact)])
         for fact in golds:
-            if fact not in known:
-                ranked.insert(int(rng.geometric(NEAR_TOP)) - 1, fact)
+            if fact not in scored:
+                ranked.insert(len(ranked) if self._searched else int(rng.geometric(NEAR_TOP)) - 1, fact)
         return ranked
 
 
@@ -219,13 +227,19 @@ def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequenc
     return [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
 
 
+def _some(facts: Sequence[Fact], count: int, rng: np.random.Generator) -> list[Fact]:
+    """Some of the best twice as many."""
+    return [facts[place] for place in rng.permutation(len(facts[: 2 * count]))[:count]]
+
+
 def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:
     """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold."""
     made = Made[RerankExample]()
     for step in steps:
         hop = step.supervised
-        if not hop.negatives:
+        if not hop.negatives and hop.positives:
             made.left_out["nothing else was found"] += len(hop.positives)
+        if not hop.negatives or not hop.positives:
             continue
         query = Query(hop.query.text, whole_facts(hop.query.facts, passages))
         against = hop.negatives[:negatives]
