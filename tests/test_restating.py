@@ -19,9 +19,9 @@ from baleen import cli
 from baleen.datasets import read_examples
 from baleen.datasets.example import BY_ID, REFUTED, SUPPORTED, Example
 from baleen.errors import CorpusError, DatasetError
-from baleen.restating.fitting import Answer, filled, shape_of
+from baleen.restating.answers import Answer, filled, shape_of
 from baleen.restating.frame import COMPARISON, COPULA, IN_PLACE, INVERSION, SUBJECT, YES_NO, Frame
-from baleen.restating.restating import (
+from baleen.restating.restater import (
     NO_ANSWER,
     NO_RULE,
     NOT_PLAIN,

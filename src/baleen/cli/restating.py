@@ -14,7 +14,7 @@ from baleen.cli.options import JsonOption
 from baleen.cli.question_files import examples_of, named
 
 if TYPE_CHECKING:
-    from baleen.restating.restating import Restated, Restater, Source
+    from baleen.restating.restater import Restated, Restater, Source
 
 
 def restate(
@@ -30,7 +30,7 @@ def restate(
 ) -> None:
     """Restate questions as claims: what is asked and answered is true, with another answer it is false."""
     from baleen.corpus import check_writable, write_lines
-    from baleen.restating.restating import Restater
+    from baleen.restating.restater import Restater
 
     start = time.perf_counter()
     check_writable(out)
@@ -52,7 +52,7 @@ def restate(
 
 
 def _source(item: str) -> Source:
-    from baleen.restating.restating import Source
+    from baleen.restating.restater import Source
     from baleen.restating.surroundings import read_surroundings
 
     examples = examples_of(item)

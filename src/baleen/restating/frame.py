@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from baleen.restating import inflection
-from baleen.restating.asked import AUXILIARIES, bare, is_name
+from baleen.restating.question import AUXILIARIES, bare, is_name
 from baleen.synthesis.lexicon import PRESENTS, is_past
 from baleen.synthesis.words import word_set
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from baleen.restating.fitting import NAME, WORDS, Answer
+from baleen.restating.answers import NAME, WORDS, Answer
 from baleen.synthesis.words import word_set
 
 ANYONE, WOMAN, MAN = "anyone", "woman", "man"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from baleen.datasets.example import Example
-from baleen.restating.asked import BRACKET
+from baleen.restating.question import BRACKET
 from baleen.synthesis.quality import names_any
 
 KEPT = 60  # words of a passage that is not gold: what it is, and whether it speaks of a man or a woman

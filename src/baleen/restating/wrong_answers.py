@@ -15,8 +15,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from baleen.restating.asked import BLANK, BRACKET
-from baleen.restating.fitting import (
+from baleen.restating.answers import (
     DATE,
     DAY,
     DECADE,
@@ -32,6 +31,7 @@ from baleen.restating.fitting import (
     shape_of,
 )
 from baleen.restating.frame import Frame
+from baleen.restating.question import BLANK, BRACKET
 from baleen.restating.sorts import (
     ANYBODY,
     ANYONE,
@@ -130,7 +130,7 @@ def _is_such_person(name: str, text: str, sort: str, noun: str) -> bool:
         return False
     small = text.lower()
     if sort == ANYONE:
-        return noun == "who" or noun in small
+        return noun == "who" or names_any(small, [noun])
     woman = len(re.findall(r"\b(?:she|her|actress)\b", small)) > len(re.findall(r"\b(?:he|his|him)\b", small))
     return woman == (sort == WOMAN)
 

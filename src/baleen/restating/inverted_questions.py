@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from baleen.restating.asked import (
+from baleen.restating.answers import ADJECTIVE, DATE, DAY, Answer, at_place, at_time, fitted
+from baleen.restating.frame import COPULA, INVERSION, Frame
+from baleen.restating.question import (
     AUXILIARIES,
     BLANK,
     DETERMINERS,
@@ -18,9 +20,7 @@ from baleen.restating.asked import (
     is_name,
     noun_end,
 )
-from baleen.restating.fitting import ADJECTIVE, DATE, DAY, Answer, at_place, at_time, fitted
-from baleen.restating.frame import COPULA, INVERSION, Frame
-from baleen.restating.inversion import inflected, is_extracted, undone
+from baleen.restating.word_order import inflected, is_extracted, undone
 from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS
 from baleen.synthesis.words import word_set
 

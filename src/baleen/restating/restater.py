@@ -4,7 +4,7 @@
     for claim in restater.claims():
         claim.to_json()
 
-HoVer's claims were written by people from HotPotQA's questions in that way; here it is done by rule (`frames`, `choosing`).  The
+HoVer's claims were written by people from HotPotQA's questions in that way; here it is done by rule (`open_questions`, `closed_questions`).  The
 same questions and seed give the same claims in the same order.
 """
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from baleen.datasets.example import BY_ID, REFUTED, SUPPORTED, Example
-from baleen.restating.asked import Question, bare
-from baleen.restating.choosing import NO, YES, comparison, yes_or_no
-from baleen.restating.fitting import Answer, filled
+from baleen.restating.answers import Answer, filled
+from baleen.restating.closed_questions import NO, YES, comparison, yes_or_no
 from baleen.restating.frame import YES_NO, Frame
-from baleen.restating.frames import open_frame
+from baleen.restating.open_questions import open_frame
+from baleen.restating.question import Question, bare
 from baleen.restating.surroundings import Surroundings
 from baleen.restating.wrong_answers import Pool, wrong_answers
 from baleen.synthesis.avoiding import Avoided, name_key
@@ -85,6 +85,16 @@ class _Read:
     answer: Answer | None
     around: Surroundings
 
+    @property
+    def truth(self) -> str | None:
+        """What is asked and answered, said; None of a question that is answered by no."""
+        if self.frame.rule == YES_NO:
+            return self.frame.text if self.frame.holds else None
+        if self.frame.options is not None:
+            return filled(self.frame.text, *self.frame.options)
+        assert self.answer is not None
+        return filled(self.frame.text, self.answer.text)
+
 
 class Restater:
     """Restates the questions of some files, and counts what it leaves alone."""
@@ -98,6 +108,7 @@ class Restater:
                 self._numbers.setdefault(name_key(name), [len(self._numbers)])
         self._avoided = Avoided(avoid, self._numbers)
         self._seen: set[str] = set()
+        self._true: set[str] = set()
         self._made = 0
         self.counts: Counter[tuple[str, str]] = Counter()  # by rule and label
         self.left: Counter[str] = Counter()  # questions, by why they were left alone
@@ -111,6 +122,7 @@ class Restater:
         for each in read:
             if each.answer is not None:
                 pool.add(each.frame, each.answer, each.around)
+        self._true = {fingerprint(written(text)) for each in read if (text := each.truth) is not None}
         for each in read:
             yield from self._claims(each, pool)
 
@@ -127,19 +139,17 @@ class Restater:
 
     def _claims(self, read: _Read, pool: Pool) -> Iterator[Restated]:
         rng = random.Random(f"{self.seed} {read.example.qid} false")
-        frame, answer = read.frame, read.answer
-        if frame.rule == YES_NO:
-            yield from self._claim(read, frame.text, SUPPORTED if frame.holds else REFUTED)
+        frame, answer, truth = read.frame, read.answer, read.truth
+        if truth is None:
+            yield from self._claim(read, frame.text, REFUTED)
+            return
+        made = list(self._claim(read, truth, SUPPORTED))
+        yield from made
+        if not self.false or frame.rule == YES_NO:
             return
         if frame.options is not None:
-            yield from self._claim(read, filled(frame.text, *frame.options), SUPPORTED)
-            if self.false:
-                yield from self._claim(read, filled(frame.text, *reversed(frame.options)), REFUTED, ORDER)
-            return
-        assert answer is not None
-        made = list(self._claim(read, filled(frame.text, answer.text), SUPPORTED))
-        yield from made
-        if made and self.false:
+            yield from self._claim(read, filled(frame.text, *reversed(frame.options)), REFUTED, ORDER)
+        elif made and answer is not None:
             for wrong, how in wrong_answers(frame, answer, read.example.text, read.around, pool, rng, self.false):
                 yield from self._claim(read, filled(frame.text, wrong), REFUTED, how)
 
@@ -154,6 +164,8 @@ class Restater:
             self.dropped["like a question to avoid"] += 1
         elif mark in self._seen:
             self.dropped["made before"] += 1
+        elif label == REFUTED and mark in self._true:
+            self.dropped["true of another question"] += 1
         else:
             self._seen.add(mark)
             self.counts[read.frame.rule, label] += 1

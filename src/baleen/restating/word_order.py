@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from baleen.restating import inflection
-from baleen.restating.asked import AUXILIARIES, DETERMINERS, DO, MODALS, RELATIVES, bare, is_kept, is_name
+from baleen.restating.question import AUXILIARIES, DETERMINERS, DO, MODALS, RELATIVES, bare, is_kept, is_name
 from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS, PRESENTS, is_past
 from baleen.synthesis.words import word_set
 

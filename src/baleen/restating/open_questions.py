@@ -7,7 +7,7 @@
     yes or no       Are both A and B rock bands?                        Both A and B are rock bands.
     comparison      Which film came out first, A or B?                  ____ came out before the other.
 
-The last two are those of `choosing`; inversions are undone in `inverted`.  What no rule understands is left alone.
+The last two are those of `closed_questions`; inversions are undone in `inverted_questions`.  What no rule understands is left alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import re
 from collections.abc import Sequence
 
 from baleen.restating import inflection
-from baleen.restating.asked import (
+from baleen.restating.answers import ADJECTIVE, DATE, DAY, YEAR, Answer, fitted
+from baleen.restating.frame import ASKING, COPULA, IN_PLACE, SUBJECT, Frame, is_finite
+from baleen.restating.inverted_questions import TIMES, country_from, described, inverted
+from baleen.restating.question import (
     AUXILIARIES,
     BLANK,
     DETERMINERS,
@@ -30,10 +33,7 @@ from baleen.restating.asked import (
     bare,
     is_name,
 )
-from baleen.restating.fitting import ADJECTIVE, DATE, DAY, YEAR, Answer, fitted
-from baleen.restating.frame import ASKING, COPULA, IN_PLACE, SUBJECT, Frame, is_finite
-from baleen.restating.inversion import is_extracted
-from baleen.restating.inverted import TIMES, country_from, described, inverted
+from baleen.restating.word_order import is_extracted
 from baleen.synthesis.lexicon import ADVERBS, COPULAS, PREPOSITIONS, is_past
 from baleen.synthesis.words import word_set
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from baleen.restating import inflection
-from baleen.restating.asked import BLANK, KINDS, OTHER, Asking
+from baleen.restating.question import BLANK, KINDS, OTHER, Asking
 from baleen.synthesis.lexicon import PREPOSITIONS
 from baleen.synthesis.words import word_set
 

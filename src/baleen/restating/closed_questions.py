@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 
 from baleen.restating import inflection
-from baleen.restating.asked import (
+from baleen.restating.answers import NATIONALITIES
+from baleen.restating.frame import ASKING, COMPARISON, YES_NO, Frame, is_finite
+from baleen.restating.question import (
     AUXILIARIES,
     BLANK,
     DETERMINERS,
@@ -19,9 +21,7 @@ from baleen.restating.asked import (
     is_kept,
     is_name,
 )
-from baleen.restating.fitting import NATIONALITIES
-from baleen.restating.frame import ASKING, COMPARISON, YES_NO, Frame, is_finite
-from baleen.restating.inversion import inflected
+from baleen.restating.word_order import inflected
 from baleen.synthesis.lexicon import PREPOSITIONS
 from baleen.synthesis.quality import fingerprint
 from baleen.synthesis.words import word_set
