@@ -32,26 +32,31 @@ class Batch:
 
     vectors: Tensor
     mask: Tensor  # (queries, lanes) bool
+    counts: tuple[tuple[int, int], ...]  # of each query's claim and facts
     claim: int  # lanes of the claim
     focus: Focus
 
     @classmethod
     def of(cls, queries: Sequence[QueryVectors], codec: Codec, focus: Focus, device: str) -> Batch:
-        claim = max(len(query.query) for query in queries)
-        facts = max(len(query.facts) for query in queries)
+        counts = tuple((len(query.query), len(query.facts)) for query in queries)
+        claim, facts = (max(column) for column in zip(*counts, strict=True))
         vectors = np.zeros((len(queries), claim + facts, codec.width), np.float32)
         mask = np.zeros(vectors.shape[:2], np.bool_)
         for number, query in enumerate(queries):
             for part, first in ((query.query, 0), (query.facts, claim)):
                 vectors[number, first : first + len(part)] = codec.map_queries(part)
                 mask[number, first : first + len(part)] = True
-        return cls(torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device), claim, focus)
+        return cls(torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device), counts, claim, focus)
+
+    def own(self, query: int, lanes: Tensor) -> Tensor:
+        """Of what each lane has (lanes, ...), the rows of one query's own, without padding: its claim's, then its facts'."""
+        claim, facts = self.counts[query]
+        return torch.cat([lanes[:claim], lanes[self.claim : self.claim + facts]])
 
     def focused(self, query: int, matches: Tensor) -> Tensor:
-        """(n, lanes) best matches of one query -> (n,) focused scores."""
-        mask = self.mask[query].expand_as(matches)
-        first = focus(matches[:, : self.claim], self.focus[0], mask[:, : self.claim])
-        return first + focus(matches[:, self.claim :], self.focus[1], mask[:, self.claim :])
+        """(n, own lanes) best matches of one query -> (n,) focused scores."""
+        claim = self.counts[query][0]
+        return focus(matches[:, :claim], self.focus[0]) + focus(matches[:, claim:], self.focus[1])
 
 
 class DeviceSearcher:
@@ -145,35 +150,37 @@ class DeviceSearcher:
 
     def _prune(self, batch: Batch, query: int, scores: Tensor, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages with every token taken for its centroid."""
-        by_cell = scores.T.contiguous()  # (cells, lanes)
+        by_cell = batch.own(query, scores).T.contiguous()  # (cells, own lanes)
+        if by_cell.is_cuda:
+            by_cell = by_cell.half()  # what is read from memory is what it costs
 
-        def score(part: Tensor) -> Tensor:
-            return batch.focused(query, by_cell[self.codes[self._tokens(part)].long()].amax(dim=1))  # of (n, lanes)
+        def score(tokens: Tensor) -> Tensor:
+            return batch.focused(query, by_cell[self.codes[tokens].long()].amax(dim=1).float())  # (n, lanes)
 
         return self._in_parts(rows, 2048, score)
 
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages over their decoded vectors."""
-        lanes = batch.vectors[query].T  # (width, lanes)
+        lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
 
-        def score(part: Tensor) -> Tensor:
-            return batch.focused(query, (self._decode(self._tokens(part)) @ lanes).amax(dim=1))  # of (n, lanes)
+        def score(tokens: Tensor) -> Tensor:
+            return batch.focused(query, (self._decode(tokens) @ lanes).amax(dim=1))  # of (n, lanes)
 
         return self._in_parts(rows, 512, score)
 
     def _in_parts(self, rows: Tensor, size: int, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """(n,) scores of rows; `size` passages of like length go together, so that little of a part is padding."""
+        """(n,) scores of rows, by their tokens; `size` passages of like length go together, so that little is padding."""
+        lengths, order = self.lengths[rows].sort()
+        longest = lengths[size - 1 :: size].tolist() + lengths[-1:].tolist()  # of each part: waited for once
         scores = torch.zeros(len(rows), device=self.device)
-        order = self.lengths[rows].argsort()
-        for part in torch.split(order, size) if len(rows) else ():
-            scores[part] = score(rows[part])
+        for part, length in zip(torch.split(order, size), longest, strict=False):
+            scores[part] = score(self._tokens(rows[part], length))
         return scores
 
-    def _tokens(self, rows: Tensor) -> Tensor:
+    def _tokens(self, rows: Tensor, longest: int) -> Tensor:
         """(n, longest) positions of passages' vectors; a shorter one repeats its first, which changes no maximum."""
-        lengths = self.lengths[rows][:, None]
-        steps = torch.arange(int(lengths.max()), device=self.device)[None]
-        return self.firsts[rows][:, None] + torch.where(steps < lengths, steps, 0)
+        steps = torch.arange(longest, device=self.device)[None]
+        return self.firsts[rows][:, None] + torch.where(steps < self.lengths[rows][:, None], steps, 0)
 
     def _decode(self, tokens: Tensor) -> Tensor:
         """(..., width) vectors as the codec restores them, in the mapped space."""
