@@ -152,11 +152,15 @@ def trained(rounds: Rounds, rounding: int | None, folder: Path) -> Trained:
 
 
 def test_an_index_of_two_bits_finds_more_of_what_exact_search_finds(tmp_path: Path) -> None:
-    rounds = started(tmp_path)
-    without, with_it = (trained(rounds, rounding, tmp_path) for rounding in (None, 2))
-    assert without.recall < 0.89, "there is something to gain"
-    assert with_it.recall > without.recall + 0.02
-    assert with_it.first >= 0.95, "and it has learnt its questions all the same"
+    """On average over three worlds: what one of them gains moves by two points with the last bits of a sum."""
+    gains = []
+    for seed in range(3):
+        rounds = started(tmp_path / str(seed), seed)
+        without, with_it = (trained(rounds, rounding, tmp_path / str(seed)) for rounding in (None, 2))
+        assert without.recall < 0.93, "there is something to gain"
+        assert with_it.first >= 0.95, "and it has learnt its questions all the same"
+        gains.append(with_it.recall - without.recall)
+    assert sum(gains) / len(gains) > 0.015
 
 
 def test_rounding_depends_on_the_vectors_alone(vectors: Tensor) -> None:
