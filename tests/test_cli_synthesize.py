@@ -8,47 +8,28 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from baleen import cli
 from baleen.corpus import write
 from baleen.datasets import Catalogue, read_examples, resolve_gold
 from baleen.errors import ConfigError, CorpusError, DatasetError, MissingExtraError
+from cli_fakes import Baleen, command_line
 from small_encyclopaedia import TEXTS, passages
 
 ALL = ("--limit", "5000", "--solved", "1")
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Baleen = Callable[..., Done]
-
-
 @pytest.fixture
-def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
+def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
     """Runs `baleen synthesize` in an empty folder that has the small encyclopaedia as `corpus.jsonl`."""
     monkeypatch.chdir(tmp_path)
     write(passages(), tmp_path / "corpus.jsonl")
 
-    def run(*arguments: str) -> Done:
-        capfd.readouterr()
-        monkeypatch.setattr("sys.argv", ["baleen", "synthesize", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capfd.readouterr()
-        return Done(int(stop.value.code or 0), printed.out, printed.err)
-
-    return run
+    yield from command_line(monkeypatch, capfd, "synthesize")
 
 
 def lines(path: str) -> list[dict[str, Any]]:

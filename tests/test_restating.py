@@ -8,14 +8,12 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from baleen import cli
 from baleen.datasets import read_examples
 from baleen.datasets.example import BY_ID, REFUTED, SUPPORTED, Example
 from baleen.errors import CorpusError, DatasetError
@@ -35,6 +33,7 @@ from baleen.restating.restater import (
 from baleen.restating.sorts import are_alike, is_person
 from baleen.restating.surroundings import Surroundings, read_surroundings
 from baleen.restating.wrong_answers import Pool, wrong_answers
+from cli_fakes import Baleen, command_line
 
 
 def example(text: str, answer: str | None, gold: tuple[str, ...] = (), qid: str = "q1") -> Example:
@@ -523,31 +522,13 @@ def hotpotqa() -> list[dict[str, Any]]:
     ]
 
 
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Baleen = Callable[..., Done]
-
-
 @pytest.fixture
-def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
+def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
     """Runs `baleen restate` in a folder that has some questions as `train.json`."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.json").write_text(json.dumps(hotpotqa()))
 
-    def run(*arguments: str) -> Done:
-        capfd.readouterr()
-        monkeypatch.setattr("sys.argv", ["baleen", "restate", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capfd.readouterr()
-        return Done(int(stop.value.code or 0), printed.out, printed.err)
-
-    return run
+    yield from command_line(monkeypatch, capfd, "restate")
 
 
 def lines(path: str) -> list[dict[str, Any]]:

@@ -153,14 +153,15 @@ def trained(rounds: Rounds, rounding: int | None, folder: Path) -> Trained:
 
 def test_an_index_of_two_bits_finds_more_of_what_exact_search_finds(tmp_path: Path) -> None:
     """On average over three worlds: what one of them gains moves by two points with the last bits of a sum."""
-    gains = []
+    without, with_it = list[Trained](), list[Trained]()
     for seed in range(3):
         rounds = started(tmp_path / str(seed), seed)
-        without, with_it = (trained(rounds, rounding, tmp_path / str(seed)) for rounding in (None, 2))
-        assert without.recall < 0.93, "there is something to gain"
-        assert with_it.first >= 0.95, "and it has learnt its questions all the same"
-        gains.append(with_it.recall - without.recall)
-    assert sum(gains) / len(gains) > 0.015
+        for found, rounding in ((without, None), (with_it, 2)):
+            found.append(trained(rounds, rounding, tmp_path / str(seed)))
+    before, after = (sum(each.recall for each in found) / 3 for found in (without, with_it))
+    assert before < 0.89, "there is something to gain"
+    assert after > before + 0.02
+    assert min(each.first for each in with_it) >= 0.95, "and it has learnt its questions all the same"
 
 
 def test_rounding_depends_on_the_vectors_alone(vectors: Tensor) -> None:

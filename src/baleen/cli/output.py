@@ -1,11 +1,14 @@
-"""What several commands print: a report of figures, and a ranking of passages."""
+"""What several commands print and write: a report of figures, a ranking of passages, lines of which there have to be some."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
+
+Item = TypeVar("Item")
 
 if TYPE_CHECKING:
     from baleen.retriever import Retriever
@@ -45,3 +48,12 @@ def print_ranking(query: Query, ranking: Ranking, retriever: Retriever, seconds:
     console.print(
         Text(f"{len(ranking)} of {len(retriever.index):,} passages in {1000 * seconds:.1f} ms", style="italic")
     )
+
+
+def some(items: Iterator[Item], error: Callable[[], Exception]) -> Iterator[Item]:
+    """The items; an error where there is none, so that no empty file is left for a training run to stumble over."""
+    first = next(items, None)
+    if first is None:
+        raise error()
+    yield first
+    yield from items

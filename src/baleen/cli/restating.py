@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baleen.cli.options import JsonOption
+from baleen.cli.output import some
 from baleen.cli.question_files import examples_of, named
 
 if TYPE_CHECKING:
-    from baleen.restating.restater import Restated, Restater, Source
+    from baleen.restating.restater import Restater, Source
 
 
 def restate(
@@ -38,7 +38,7 @@ def restate(
     sources = [_source(item) for item in questions]
     restater = Restater(sources, seed, false, avoided)
     asked = sum(len(source.examples) for source in sources)
-    claims = _any(restater.claims(), asked)
+    claims = some(restater.claims(), lambda: _nothing(asked))
     written = write_lines((json.dumps(claim.to_json(), ensure_ascii=False).encode() for claim in claims), out)
     report = {
         "questions": asked,
@@ -59,18 +59,13 @@ def _source(item: str) -> Source:
     return Source(examples, read_surroundings(named(item)[1], examples))
 
 
-def _any(claims: Iterator[Restated], asked: int) -> Iterator[Restated]:
-    """The claims; an error where there is none, so that no empty file is left for a training run to stumble over."""
+def _nothing(asked: int) -> Exception:
     from baleen.errors import DatasetError
 
-    first = next(claims, None)
-    if first is None:
-        raise DatasetError(
-            f"none of {asked:,} questions could be restated; expected questions in English with their answers: "
-            "see docs/synthesis.md"
-        )
-    yield first
-    yield from claims
+    return DatasetError(
+        f"none of {asked:,} questions could be restated; expected questions in English with their answers: "
+        "see docs/synthesis.md"
+    )
 
 
 def _by_rule(restater: Restater) -> dict[str, dict[str, int]]:

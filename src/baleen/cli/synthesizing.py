@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baleen.cli.options import JsonOption
+from baleen.cli.output import some
 from baleen.cli.question_files import examples_of
 
 if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
     from baleen.synthesis.graph import Graph
     from baleen.synthesis.settings import SynthesisConfig
-    from baleen.synthesis.synthesizing import Claim
     from baleen.synthesis.tallying import Tallied
 
 
@@ -65,7 +65,7 @@ def synthesize(
     graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
     synthesizer = Synthesizer(graph, config, _avoided(examples, graph))
     tallied = Tallied()
-    _write((claim.to_json() for claim in _any(tallied.counting(synthesizer.claims()), graph)), out)
+    _write((claim.to_json() for claim in some(tallied.counting(synthesizer.claims()), lambda: _nothing(graph))), out)
     report = {
         "written": tallied.total,
         "skipped": tally.bad,
@@ -124,20 +124,15 @@ def _avoided(examples: list[Any], graph: Graph) -> Avoided:
     return Avoided(examples, numbers)
 
 
-def _any(claims: Iterator[Claim], graph: Graph) -> Iterator[Claim]:
-    """The claims; an error where there is none, so that no empty file is left for a training run to stumble over."""
+def _nothing(graph: Graph) -> Exception:
     from baleen.errors import CorpusError
 
-    first = next(claims, None)
-    if first is None:
-        found = graph.report()
-        raise CorpusError(
-            f"nothing could be made of {found['passages']:,} passages, {found['defined']:,} of them defined, with "
-            f'{found["links"]:,} links; expected passages that say what they are about ("X is a ...") and name each '
-            "other's titles: see docs/synthesis.md"
-        )
-    yield first
-    yield from claims
+    found = graph.report()
+    return CorpusError(
+        f"nothing could be made of {found['passages']:,} passages, {found['defined']:,} of them defined, with "
+        f'{found["links"]:,} links; expected passages that say what they are about ("X is a ...") and name each '
+        "other's titles: see docs/synthesis.md"
+    )
 
 
 def _write(records: Iterable[dict[str, Any]], out: Path) -> None:

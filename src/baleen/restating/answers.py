@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from baleen.restating import inflection
 from baleen.restating.question import BLANK, KINDS, OTHER, Asking
+from baleen.synthesis.falsehoods import MONTHS
 from baleen.synthesis.lexicon import PREPOSITIONS
 from baleen.synthesis.words import word_set
 
@@ -15,7 +16,6 @@ MANY = "\ue8f2"  # after BLANK: the plural of the answer
 YEAR, DATE, DAY, MONTH, DECADE, NUMBER, NAME, ADJECTIVE, WORDS = (
     "year", "date", "day", "month", "decade", "number", "name", "adjective", "words",
 )  # fmt: skip
-MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 NUMBER_WORDS = [
     "one",
     "two",

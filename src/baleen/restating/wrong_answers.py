@@ -20,7 +20,6 @@ from baleen.restating.answers import (
     DAY,
     DECADE,
     MONTH,
-    MONTHS,
     NAME,
     NUMBER,
     NUMBER_WORDS,
@@ -49,7 +48,7 @@ from baleen.restating.sorts import (
     sort_of,
 )
 from baleen.restating.surroundings import Surroundings
-from baleen.synthesis.falsehoods import ENTITY
+from baleen.synthesis.falsehoods import ENTITY, MONTHS
 from baleen.synthesis.falsehoods import NUMBER as NUMBERED
 from baleen.synthesis.quality import fingerprint, names_any
 from baleen.synthesis.words import word_set

@@ -27,8 +27,8 @@ from baleen.synthesis.phrases import GLUE, Part
 NUMBER, ENTITY, RELATION, BORROWED, ORDER = "number", "entity", "relation", "borrowed", "order"
 _YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
 _COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAY = re.compile(rf"\b(?:{_MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{_MONTHS})\b")
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DAY = re.compile(rf"\b(?:{MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{MONTHS})\b")
 _BOUND = re.compile(
     r"(?:\b(?:over|than|least|most|under|to|about|approximately|around|nearly|almost|population of .*) )$"
 )

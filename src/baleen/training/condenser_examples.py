@@ -95,9 +95,8 @@ class FactSource(Record):
         here = [fact for fact in golds if fact.hop == hop]
         known = {_place(fact) for fact in self.golds}
         others = [fact for fact in self.found if _place(fact) not in known]
-        new, earlier = (
-            [fact for fact in others if fact.hop in at] for at in ({hop}, {each for each in hops if each < hop})
-        )
+        new = [fact for fact in others if fact.hop == hop]
+        earlier = [fact for fact in others if fact.hop < hop]
         if not self._searched:
             new, earlier = [*new, *(fact for fact in others if fact.hop != hop)], []
         stale = _some(earlier, int(rng.integers(MOST_STALE + 1)), rng)
