@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.index.clustering import GROUPS_FROM, kmeans, nearest
-from baleen.index.codec import MAX_CELLS, Codec, cell_count, padded
-from baleen.index.fitting import Quantizer, fit, nearest_codewords
+from baleen.index.codec import MAX_CELLS, Codec, cell_count, padded, unpacked
+from baleen.index.fitting import LAYERS, Quantizer, Sample, fit
+from baleen.vectors import PassageVectors
 
 Array = npt.NDArray[Any]
 
@@ -27,12 +28,21 @@ def unit_vectors(count: int, dim: int, seed: int = 0, topics: int = 12) -> Array
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
+def in_passages(vectors: Array, length: int = 20) -> PassageVectors:
+    """Passages of this many vectors, the last one of what is left."""
+    return PassageVectors.of([vectors[start : start + length] for start in range(0, len(vectors), length)])
+
+
+def fitted(vectors: Array, cells: int, bits: int, *, seed: int = 0, device: str = "cpu") -> Codec:
+    return fit(Sample(vectors, in_passages(vectors)), cells, bits, seed=seed, device=device)
+
+
 def round_trip(codec: Codec, vectors: Array) -> Array:
     """Encoded, decoded, and back in the space of `vectors`; at 16 bits, by the cells alone."""
-    cells, residuals = Quantizer(codec).encode(vectors)
+    encoded = Quantizer(codec).encode(in_passages(vectors))
     if codec.bits == 16:
-        return codec.restore(codec.float_centroids[cells])
-    return codec.restore(codec.decode(cells, residuals))
+        return codec.restore(codec.float_centroids[encoded.codes])
+    return codec.restore(codec.decode(encoded))
 
 
 def mean_error(codec: Codec, vectors: Array) -> float:
@@ -66,7 +76,7 @@ def test_dimensions_are_padded_to_sixteens() -> None:
 @pytest.mark.parametrize("dim", [16, 24, 100])
 def test_inner_products_survive_the_maps(bits: int, dim: int) -> None:
     vectors = unit_vectors(300, dim)
-    codec = fit(vectors, 8, bits)
+    codec = fitted(vectors, 8, bits)
     assert (codec.dim, codec.width) == (dim, padded(dim))
     queries = np.random.default_rng(1).standard_normal((5, dim)).astype(np.float32)
     mapped = vectors @ codec.forward
@@ -77,37 +87,61 @@ def test_inner_products_survive_the_maps(bits: int, dim: int) -> None:
 @pytest.mark.parametrize("dim", [16, 24, 100])
 def test_more_bits_restore_vectors_better(dim: int) -> None:
     vectors = unit_vectors(1500, dim)
-    cells_alone = mean_error(fit(vectors, 16, 16), vectors)
-    errors = [mean_error(fit(vectors, 16, bits), vectors) for bits in (1, 2, 4)]
+    cells_alone = mean_error(fitted(vectors, 16, 16), vectors)
+    errors = [mean_error(fitted(vectors, 16, bits), vectors) for bits in (1, 2, 4)]
     assert cells_alone > errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.02
 
 
 def test_arrays_have_the_shapes_that_the_codec_declares() -> None:
-    codec = fit(unit_vectors(300, 24), 10, 2)
-    assert (codec.bits, codec.cells, codec.subspaces) == (2, 10, 8)
+    codec = fitted(unit_vectors(300, 24), 10, 2)
+    assert (codec.bits, codec.cells, codec.layers, codec.subspaces) == (2, 10, 4, 4)
     assert {name: (array.dtype.name, array.shape) for name, array in codec.arrays.items()} == {
         "forward": ("float32", (24, 32)),
         "backward": ("float32", (24, 32)),
         "centroids": ("int8", (10, 32)),
         "scales": ("float32", (10,)),
-        "codebooks": ("float32", (8, 256, 4)),
+        "codebooks": ("float16", (4, 4, 256, 8)),
+        "thresholds": ("float32", (4,)),
     }
-    cells, residuals = Quantizer(codec).encode(unit_vectors(7, 24))
-    assert (cells.dtype, cells.shape) == (np.uint16, (7,))
-    assert (residuals.dtype, residuals.shape) == (np.uint8, (7, 8))
+    encoded = Quantizer(codec).encode(in_passages(unit_vectors(7, 24), 3))
+    assert (encoded.codes.dtype, encoded.codes.shape) == (np.uint16, (7,))
+    assert encoded.offsets.tolist() == [0, 3, 6, 7]
+    assert (encoded.residuals.dtype, len(encoded.residual_offsets)) == (np.uint8, 4)
+    assert encoded.residual_offsets[-1] == len(encoded.residuals)
 
 
 def test_sixteen_bits_keep_no_residuals() -> None:
-    codec = fit(unit_vectors(300, 24), 10, 16)
-    assert codec.subspaces == 0
-    assert Quantizer(codec).encode(unit_vectors(7, 24))[1].shape == (7, 0)
+    codec = fitted(unit_vectors(300, 24), 10, 16)
+    assert (codec.layers, codec.subspaces) == (0, 0)
+    encoded = Quantizer(codec).encode(in_passages(unit_vectors(7, 24), 3))
+    assert not encoded.residuals.size
+    assert encoded.residual_offsets.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_bits_are_what_a_dimension_takes_on_average(bits: int) -> None:
+    vectors = unit_vectors(4000, 32)
+    layers = unpacked(Quantizer(fitted(vectors, 16, bits)).encode(in_passages(vectors)), 4)[0]
+    assert layers.mean() == pytest.approx(bits, rel=0.1)
+    assert layers.max() <= LAYERS[bits]
+
+
+def test_vectors_that_resemble_others_of_their_passage_cost_less_and_are_restored_better() -> None:
+    chance = np.random.default_rng(0)
+    themes = unit_vectors(300, 32).repeat(10, axis=0)
+    alike = themes + 0.05 * chance.standard_normal(themes.shape).astype(np.float32)
+    scattered = alike[chance.permutation(len(alike))]  # the same vectors, in passages that have nothing in common
+    codec = fitted(alike, 16, 2)
+    together, apart = (Quantizer(codec).encode(in_passages(vectors, 10)) for vectors in (alike, scattered))
+    assert len(together.residuals) < 0.8 * len(apart.residuals), "with the same thresholds"
+    assert mean_error(codec, alike) < mean_error(codec, scattered)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
 @pytest.mark.parametrize("sample", [1, 2, 5, 10, 40])
 def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) -> None:
-    codec = fit(unit_vectors(sample, 32), cell_count(sample), bits)
+    codec = fitted(unit_vectors(sample, 32), cell_count(sample), bits)
     others = unit_vectors(400, 32, seed=7)
     restored = round_trip(codec, others)
     assert np.isfinite(restored).all()
@@ -118,27 +152,27 @@ def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) ->
 @pytest.mark.parametrize("bits", BITS)
 def test_one_vector_makes_a_codec(bits: int) -> None:
     vector = unit_vectors(1, 16)
-    codec = fit(vector, 1, bits)
-    cells, _ = Quantizer(codec).encode(vector)
-    assert cells.tolist() == [0]
+    codec = fitted(vector, 1, bits)
+    assert Quantizer(codec).encode(in_passages(vector)).codes.tolist() == [0]
     np.testing.assert_allclose(round_trip(codec, vector), vector, atol=0.1)
 
 
 def test_equal_vectors_make_a_codec() -> None:
     vectors = np.repeat(unit_vectors(1, 16), 40, axis=0)
-    np.testing.assert_allclose(round_trip(fit(vectors, 4, 2), vectors), vectors, atol=0.1)
+    np.testing.assert_allclose(round_trip(fitted(vectors, 4, 2), vectors), vectors, atol=0.1)
 
 
 def test_float16_and_float32_vectors_encode_alike() -> None:
     vectors = unit_vectors(300, 16).astype(np.float16)
-    quantizer = Quantizer(fit(vectors, 8, 2))
-    for half, single in zip(quantizer.encode(vectors), quantizer.encode(vectors.astype(np.float32)), strict=True):
-        np.testing.assert_array_equal(half, single)
+    quantizer = Quantizer(fitted(vectors, 8, 2))
+    half, single = (quantizer.encode(in_passages(each)) for each in (vectors, vectors.astype(np.float32)))
+    np.testing.assert_array_equal(half.codes, single.codes)
+    np.testing.assert_array_equal(half.residuals, single.residuals)
 
 
 def test_the_seed_decides_everything() -> None:
     vectors = unit_vectors(400, 24)
-    first, again, other = (fit(vectors, 16, 2, seed=seed) for seed in (3, 3, 4))
+    first, again, other = (fitted(vectors, 16, 2, seed=seed) for seed in (3, 3, 4))
     for name, array in first.arrays.items():
         np.testing.assert_array_equal(array, again.arrays[name])
     assert (first.centroids != other.centroids).any()
@@ -151,7 +185,7 @@ def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pyte
     for threads in (1, 2, 3):
         monkeypatch.setattr("baleen.index.clustering.cores", lambda count=threads: count)
         torch.set_num_threads(threads)
-        codecs.append(fit(vectors, 16, bits))
+        codecs.append(fitted(vectors, 16, bits))
         assert torch.get_num_threads() == threads, "left as it was"
     torch.set_num_threads(before)
     for name, array in codecs[0].arrays.items():
@@ -160,7 +194,7 @@ def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pyte
 
 
 def test_centroids_are_read_as_their_bytes_times_their_scales() -> None:
-    codec = fit(unit_vectors(300, 16), 10, 2)
+    codec = fitted(unit_vectors(300, 16), 10, 2)
     read = codec.float_centroids
     assert read.shape == (12, 16), "rows are taken four at a time"
     np.testing.assert_allclose(read[:10], codec.centroids.astype(np.float32) * codec.scales[:, None])
@@ -168,33 +202,10 @@ def test_centroids_are_read_as_their_bytes_times_their_scales() -> None:
     assert codec.largest_centroid == pytest.approx(np.linalg.norm(read, axis=1).max())
 
 
-@pytest.mark.parametrize("width", [2, 4, 8])
-def test_the_nearest_codeword_is_the_smallest_distance_but_for_the_last_bits(width: int) -> None:
-    chance = np.random.default_rng(0)
-    books = chance.standard_normal((3, 256, width)).astype(np.float32)
-    left = chance.standard_normal((200, 3 * width)).astype(np.float32)
-    out = np.empty((200, 3), np.uint8)
-    nearest_codewords(left, books, out)
-    pieces = left.reshape(200, 3, 1, width)
-    distances = ((pieces - books[None]) ** 2).sum(axis=3)  # (200, 3, 256)
-    chosen = np.take_along_axis(distances, out[:, :, None].astype(np.int64), axis=2)[:, :, 0]
-    # The code takes the lowest 8 of 23 bits of the distance, so distances closer than 2^-15 of themselves tie.
-    assert (chosen <= distances.min(axis=2) * (1 + 2**-14)).all()
-    assert (out == distances.argmin(axis=2)).mean() > 0.99
-
-
-def test_a_residual_that_is_a_codeword_gets_its_number_and_ties_go_to_the_smaller() -> None:
-    books = np.zeros((1, 256, 2), np.float32)
-    books[0, :, 0] = np.arange(256) // 2  # codewords 2j and 2j + 1 are the same
-    out = np.empty((128, 1), np.uint8)
-    nearest_codewords(books[0, ::2], books, out)
-    assert out[:, 0].tolist() == list(range(0, 256, 2))
-
-
 def test_every_vector_goes_to_its_nearest_centroid_where_cells_are_few() -> None:
     vectors = unit_vectors(300, 16)
-    quantizer = Quantizer(fit(vectors, 16, 2))
-    cells, _ = quantizer.encode(vectors)
+    quantizer = Quantizer(fitted(vectors, 16, 2))
+    cells = quantizer.encode(in_passages(vectors)).codes
     mapped = vectors @ quantizer.codec.forward
     distances = ((mapped[:, None] - quantizer.codec.float_centroids[None, :16]) ** 2).sum(axis=2)
     chosen = np.take_along_axis(distances, cells[:, None].astype(np.int64), axis=1)[:, 0]
@@ -251,15 +262,15 @@ def test_many_centroids_on_a_cpu_come_group_by_group_and_are_as_many_as_asked() 
 @pytest.mark.parametrize("bits", BITS)
 def test_a_gpu_encodes_as_the_cpu_does(bits: int) -> None:
     vectors = unit_vectors(5000, 100)
-    codec = fit(vectors, 64, bits)
-    here, there = (Quantizer(codec, device=device).encode(vectors) for device in ("cpu", "cuda"))
-    for ours, theirs in zip(here, there, strict=True):
-        assert (ours == theirs).mean() > 0.999 if ours.size else ours.shape == theirs.shape
+    codec = fitted(vectors, 64, bits)
+    here, there = (Quantizer(codec, device=device).encode(in_passages(vectors)) for device in ("cpu", "cuda"))
+    assert (here.codes == there.codes).mean() > 0.999
+    assert len(there.residuals) == pytest.approx(len(here.residuals), rel=0.01)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("bits", [1, 2, 4])
 def test_a_codec_fitted_on_a_gpu_is_as_good(bits: int) -> None:
     vectors = unit_vectors(5000, 100)
-    here, there = (mean_error(fit(vectors, 64, bits, device=device), vectors) for device in ("cpu", "cuda"))
+    here, there = (mean_error(fitted(vectors, 64, bits, device=device), vectors) for device in ("cpu", "cuda"))
     assert there == pytest.approx(here, rel=0.05)

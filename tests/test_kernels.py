@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from baleen.index import kernels
 from baleen.index.kernels import BYTE_ZERO, EMPTY
+from baleen.index.residuals import decode_passage
 from baleen.index.search import TABLE_MAX
 from baleen.index.segment import invert
 from baleen.index.vector_ir import LANES
 from baleen.scoring import focus, maxsim
+from stream_fakes import RandomStream
 
 Array = npt.NDArray[Any]
 
@@ -47,13 +49,21 @@ def slow_focus(matches: list[int], keep: int) -> int:
 
 
 class Passages:
-    """Random passages of `cells` and residual bytes, some as short as one token."""
+    """Random passages of `cells` and residuals of up to `layers`, some as short as one token."""
 
-    def __init__(self, count: int, cells: int, subspaces: int, seed: int = 0) -> None:
+    def __init__(self, count: int, cells: int, subspaces: int = 2, layers: int = 3, seed: int = 0) -> None:
         lengths = chance(seed).integers(1, 9, size=count)
         self.offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
         self.codes = chance(seed + 1).integers(cells, size=self.offsets[-1]).astype(np.uint16)
-        self.residuals = chance(seed + 2).integers(256, size=(self.offsets[-1], subspaces)).astype(np.uint8)
+        self.layers, self.references, self.bytes, streams = [], [], [], []
+        for length in lengths.tolist():
+            stream = RandomStream(length, subspaces, layers, chance(seed := seed + 10))
+            streams.append(stream.packed)
+            self.layers += stream.layers
+            self.references += stream.references
+            self.bytes += stream.bytes
+        self.residuals = np.concatenate(streams)
+        self.residual_offsets = np.cumsum([0, *map(len, streams)])
 
     def tokens(self, row: int) -> range:
         return range(int(self.offsets[row]), int(self.offsets[row + 1]))
@@ -247,30 +257,35 @@ def test_a_focused_sum_of_bytes_is_that_of_the_largest(matches: list[int], keep:
     assert kernels.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
-@pytest.mark.parametrize("subspaces", [2, 6, 16, 64])
+@pytest.mark.parametrize(("subspaces", "layers"), [(2, 1), (6, 3), (16, 4), (16, 7)])
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_refining_adds_what_each_residual_byte_is_worth(
-    lanes: tuple[int, int], keep: tuple[int, int], subspaces: int
+def test_refining_adds_what_each_byte_is_worth_to_what_the_references_are(
+    lanes: tuple[int, int], keep: tuple[int, int], subspaces: int, layers: int
 ) -> None:
     blocks = blocks_of(lanes)
-    passages, rows = Passages(40, 25, subspaces), np.array([0, 3, 7, 8, 39])
-    scores = random_scores(len(blocks), 25, blocks, spread=12_000)
-    worth = chance(5).integers(TABLE_MAX + 1, size=(len(blocks), subspaces, 256, LANES)).astype(np.uint8)
-    lane_offsets = chance(6).integers(-4000, 1, size=(len(blocks), LANES)).astype(np.int16)
+    passages, rows = Passages(40, 25, subspaces, layers), np.array([0, 3, 7, 8, 39])
+    scores = random_scores(len(blocks), 25, blocks, spread=9000)
+    worth = chance(5).integers(TABLE_MAX + 1, size=(len(blocks), layers * subspaces, 256, LANES)).astype(np.uint8)
+    lane_offsets = chance(6).integers(-4000, 1, size=(len(blocks), layers + 1, LANES)).astype(np.int16)
+    lane_offsets[:, 0] = 0
     for block, count in enumerate(blocks):
         worth[block, :, :, count:] = 0
-        lane_offsets[block, count:] = 0
+        lane_offsets[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
         kernels.refine(
-            scores, interleaved(worth), lane_offsets.ravel(), passages.codes, passages.residuals, passages.offsets, rows,
-            lanes, keep, out, start, stop,
+            scores, interleaved(worth), lane_offsets, subspaces, passages.codes, passages.offsets, passages.residuals,
+            passages.residual_offsets, rows, lanes, keep, out, start, stop,
         )  # fmt: skip
     for row, found in zip(rows.tolist(), out.tolist(), strict=True):
-        tokens = []
+        restored, tokens = [np.zeros((len(blocks), LANES), int)], []
         for token in passages.tokens(row):
-            added = sum(worth[:, s, passages.residuals[token, s]].astype(int) for s in range(subspaces))
-            tokens.append(scores[:, passages.codes[token]].astype(int) + added + lane_offsets)
+            own, first = passages.bytes[token], (layers - passages.layers[token]) * subspaces
+            added = sum((worth[:, first + i, byte].astype(int) for i, byte in enumerate(own)), lane_offsets[:, 0] * 0)
+            one, other = passages.references[token]
+            mean = (restored[one] + restored[other]) >> 1
+            restored.append(mean + added + lane_offsets[:, passages.layers[token]])
+            tokens.append(scores[:, passages.codes[token]] + restored[-1])
         assert found == slow_both(np.max(tokens, axis=0), lanes, keep)
 
 
@@ -289,40 +304,48 @@ def test_lanes_are_products_with_the_axes(dim: int, axes: int) -> None:
     np.testing.assert_allclose(out, rows.astype(np.float64) @ vectors, atol=1e-4)
 
 
-@pytest.mark.parametrize("width", [2, 4, 8])
-def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(width: int) -> None:
-    subspaces = 32 // width
-    books = chance(1).standard_normal((subspaces, 256, width)).astype(np.float32)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(layers: int) -> None:
+    books = chance(1).standard_normal((layers, 4, 256, 8)).astype(np.float32)
     queries = chance(2).standard_normal((32, LANES)).astype(np.float32)
-    exact = np.einsum("scw,swl->scl", books.astype(np.float64), queries.reshape(subspaces, width, LANES))
+    exact = np.einsum("kscw,swl->kscl", books.astype(np.float64), queries.reshape(4, 8, LANES))
 
-    table, lowest = np.empty((subspaces, 256, LANES), np.float32), np.empty((subspaces, LANES), np.float32)
+    table, lowest = np.empty((4 * layers, 256, LANES), np.float32), np.empty((4 * layers, LANES), np.float32)
     kernels.lookup_floats(books, queries, table)
-    np.testing.assert_allclose(table, exact, atol=1e-4)
+    np.testing.assert_allclose(table, exact.reshape(table.shape), atol=1e-4)
 
     widest = kernels.lookup_range(table, lowest)
     np.testing.assert_array_equal(lowest, table.min(axis=1))
     assert widest == pytest.approx((table.max(axis=1) - table.min(axis=1)).max(), rel=1e-6)
 
-    entries, offsets = np.empty(table.shape, np.uint8), np.empty(LANES, np.int16)
+    entries, offsets = np.empty(table.shape, np.uint8), np.empty((layers + 1, LANES), np.int16)
     step = widest / TABLE_MAX
     kernels.lookup_bytes(table, lowest, 1 / step, entries, offsets)
     assert entries.max() == TABLE_MAX
     steps = (table - lowest[:, None]) / step
     order = np.arange(LANES).reshape(2, -1).T.ravel()
     assert np.abs(entries - steps[..., order]).max() <= 0.5 + 1e-2
-    np.testing.assert_allclose(offsets, lowest.sum(axis=0) / step, atol=0.51)
+    for count in range(layers + 1):
+        last = lowest[len(lowest) - 4 * count :]
+        np.testing.assert_allclose(offsets[count], last.sum(axis=0) / step, atol=0.51)
 
 
-def test_decoding_adds_codewords_to_the_centroid() -> None:
+def test_decoding_adds_what_is_restored_to_the_centroid() -> None:
     centroids = chance(1).standard_normal((12, 32)).astype(np.float32)
-    books = chance(2).standard_normal((8, 256, 4)).astype(np.float32)
-    passages = Passages(10, 12, 8)
-    out = np.full((len(passages.codes), 32), np.nan, np.float32)
-    kernels.decode(centroids, books, passages.codes, passages.residuals, out)
-    for token, (cell, residuals) in enumerate(zip(passages.codes, passages.residuals, strict=True)):
-        words = np.concatenate([books[s, code] for s, code in enumerate(residuals)])
-        np.testing.assert_array_equal(out[token], centroids[cell] + words)
+    books = chance(2).standard_normal((3, 4, 256, 8)).astype(np.float32)
+    passages, rows = Passages(10, 12, 4), np.array([2, 3, 9])
+    kept = np.concatenate([passages.tokens(row) for row in rows])
+    out = np.full((len(kept), 32), np.nan, np.float32)
+    kernels.decode_rows(
+        centroids, books, passages.codes, passages.offsets, passages.residuals, passages.residual_offsets, rows, out
+    )
+    start = 0
+    for row in rows.tolist():
+        tokens = passages.tokens(row)
+        restored = np.empty((len(tokens), 32), np.float32)
+        decode_passage(books, passages.residuals[passages.residual_offsets[row] :], restored)
+        np.testing.assert_array_equal(out[start : start + len(tokens)], centroids[passages.codes[tokens]] + restored)
+        start += len(tokens)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

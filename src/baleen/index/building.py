@@ -21,11 +21,12 @@ from baleen.errors import (
 )
 from baleen.index import layout
 from baleen.index.codec import BITS, MAX_CELLS, Codec, cell_count
-from baleen.index.fitting import CODEBOOK_SAMPLE, Quantizer, fit
+from baleen.index.fitting import CODEBOOK_SAMPLE, Quantizer, Sample, fit
 from baleen.index.layout import Manifest, SegmentEntry
 from baleen.index.segment import PassageEncoder, SegmentWriter
 from baleen.progress import progress
 from baleen.types import Passage
+from baleen.vectors import PassageVectors
 
 Array = npt.NDArray[Any]
 
@@ -55,7 +56,7 @@ def build(
         if not writer.passages:
             raise CorpusError("no passages were given, and an index needs at least one")
         count = min(cells or cell_count(writer.vectors), writer.vectors)
-        codec = fit(_sample(writer.spooled(), count, seed), count, bits, seed=seed, device=device)
+        codec = fit(_sample(writer, count, seed), count, bits, seed=seed, device=device)
         manifest = Manifest(
             generation=generation,
             dim=encoder.dim,
@@ -108,11 +109,16 @@ def _spooled(
         yield writer
 
 
-def _sample(vectors: Array, cells: int, seed: int) -> Array:
-    """Vectors to fit a codec on: some for each cell, drawn over the whole corpus."""
+def _sample(writer: SegmentWriter, cells: int, seed: int) -> Sample:
+    """What a codec is fitted on, drawn over the whole corpus: some vectors for each cell, and whole passages."""
+    vectors, lengths, chance = writer.spooled(), writer.lengths(), np.random.default_rng(seed)
     size = min(len(vectors), max(SAMPLE_PER_CELL * cells, CODEBOOK_SAMPLE))
-    rows = np.random.default_rng(seed).choice(len(vectors), size, replace=False)
-    return vectors[np.sort(rows)]
+    single = np.sort(chance.choice(len(vectors), size, replace=False))
+    drawn = chance.permutation(len(lengths))
+    enough = int(np.searchsorted(lengths[drawn].cumsum(), CODEBOOK_SAMPLE)) + 1
+    starts = lengths.cumsum() - lengths
+    passages = [vectors[starts[row] : starts[row] + lengths[row]] for row in np.sort(drawn[:enough])]
+    return Sample(vectors[single], PassageVectors.of(passages))
 
 
 def refuse_existing(root: Path, overwrite: bool) -> int:

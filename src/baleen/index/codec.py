@@ -1,14 +1,15 @@
-"""The codec of an index: how a vector becomes a cell number and a few bytes, and how those become a vector again.
+"""The codec of an index: how a passage's vectors become cell numbers and a stream of bytes, and how those become vectors.
 
-    x  --map-->  x F  --nearest centroid-->  cell (uint16)  --what is left, split into subspaces-->  one byte each
+    x  --map-->  x F  --nearest centroid-->  cell (uint16)  --what is left-->  a stream of bytes for the whole passage
 
 The map F stretches the directions that vectors share, where an error would shift all of a query's matches together, and
 turns the axes so that each byte has its share of the work.  Queries go through its inverse, transposed, B: (q B) . (x F)
 is q . x again.
 
-Centroids are kept as int8 with a scale each; residuals are taken against those, so nothing is lost by it.  A byte stands
-for 8 / bits dimensions and names one of 256 codewords of its subspace: 1, 2 or 4 bits a dimension.  With 16 bits there
-are no residuals: the float16 vectors themselves are kept, and cells serve only to find them.
+Centroids are kept as int8 with a scale each; residuals are taken against those, so nothing is lost by it.  What they leave
+is told by references from vector to vector and in layers of codewords, `residuals.py` says how; 1, 2 or 4 bits a dimension
+are what that takes on average, more where a vector is like no other of its passage.  With 16 bits there are no residuals:
+the float16 vectors themselves are kept, and cells serve only to find them.
 
 This module holds the arrays and the way back (numpy and numba alone); `fitting.py` makes a codec and encodes with it.
 """
@@ -23,15 +24,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.index import kernels
+from baleen.index import kernels, residuals
 
 Array = npt.NDArray[Any]
 Bits = int  # one of BITS
 BITS = (1, 2, 4, 16)
 
 MAX_CELLS = 2**16  # a cell number is a uint16
-CODEWORDS = 256
-PADDING = 16  # dimensions are padded to a multiple of this, so that every width divides them
+PADDING = 16  # dimensions are padded to a multiple of this: an even number of subspaces
 
 
 def cell_count(vectors: int) -> int:
@@ -45,9 +45,20 @@ def padded(dim: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class Encoded:
+    """Passages in code: `codes` (t,) uint16 and `residuals` uint8, each passage's end to end, and where they start."""
+
+    codes: Array
+    offsets: Array  # (n + 1,) int64, in vectors
+    residuals: Array
+    residual_offsets: Array  # (n + 1,) int64, in bytes
+
+
+@dataclass(frozen=True, eq=False)
 class Codec:
     """forward and backward (dim, padded) float32, forward @ backward.T = 1; centroids (cells, padded) int8 with scales
-    (cells,) float32; codebooks (subspaces, 256, width) float32, with no subspaces at 16 bits."""
+    (cells,) float32; codebooks (layers, subspaces, 256, 8) float16 and thresholds (layers,) float32, with no layers at
+    16 bits."""
 
     bits: Bits
     forward: Array
@@ -55,6 +66,7 @@ class Codec:
     centroids: Array
     scales: Array
     codebooks: Array
+    thresholds: Array
 
     @property
     def dim(self) -> int:
@@ -70,8 +82,13 @@ class Codec:
         return len(self.scales)
 
     @property
-    def subspaces(self) -> int:
+    def layers(self) -> int:
         return len(self.codebooks)
+
+    @property
+    def subspaces(self) -> int:
+        """Bytes that a layer takes."""
+        return int(self.codebooks.shape[1])
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -82,6 +99,7 @@ class Codec:
             "centroids": self.centroids,
             "scales": self.scales,
             "codebooks": self.codebooks,
+            "thresholds": self.thresholds,
         }
 
     @cached_property
@@ -92,6 +110,11 @@ class Codec:
         out[self.cells :] = 0
         np.multiply(self.centroids, self.scales[:, None], out=out[: self.cells])
         return out
+
+    @cached_property
+    def float_codebooks(self) -> Array:
+        """(layers, subspaces, 256, 8) float32: what kernels read, made at the first search."""
+        return np.ascontiguousarray(self.codebooks, np.float32)
 
     @cached_property
     def largest_centroid(self) -> float:
@@ -107,12 +130,29 @@ class Codec:
         """(n, dim) -> (n, padded) float32, to be compared with mapped passage vectors."""
         return np.asarray(vectors, np.float32) @ self.backward
 
-    def decode(self, codes: Array, residuals: Array) -> Array:
-        """(n,) uint16 and (n, subspaces) uint8 -> (n, padded) float32 in the mapped space."""
-        out = kernels.aligned((len(codes), self.width), np.float32)
-        kernels.decode(self.float_centroids, self.codebooks, codes, residuals, out)
+    def decode(self, encoded: Encoded) -> Array:
+        """All vectors of encoded passages: (t, padded) float32 in the mapped space; not at 16 bits."""
+        out = kernels.aligned((len(encoded.codes), self.width), np.float32)
+        self.decode_rows(encoded, np.arange(len(encoded.offsets) - 1), out)
         return out
+
+    def decode_rows(self, encoded: Encoded, rows: Array, out: Array) -> None:
+        """The vectors of some of the passages, end to end, into `out`."""
+        kernels.decode_rows(
+            self.float_centroids, self.float_codebooks, encoded.codes, encoded.offsets, encoded.residuals,
+            encoded.residual_offsets, rows, out,
+        )  # fmt: skip
 
     def restore(self, mapped: Array) -> Array:
         """Back from the mapped space: (n, padded) -> (n, dim)."""
         return mapped @ self.backward.T
+
+
+def unpacked(encoded: Encoded, subspaces: int) -> tuple[Array, Array, Array, int]:
+    """Of every vector its layers (t,) and references (t, 2), uint8, and where its bytes start; and how deep they refer."""
+    count = int(encoded.offsets[-1])
+    layers, references, places = np.empty(count, np.uint8), np.empty((count, 2), np.uint8), np.empty(count, np.int64)
+    deepest = residuals.unpack(
+        encoded.offsets, encoded.residuals, encoded.residual_offsets, subspaces, layers, references, places
+    )  # fmt: skip
+    return layers, references, places, deepest

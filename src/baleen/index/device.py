@@ -1,7 +1,9 @@
 """The same search in torch, batched over queries, with the index in the device's memory.
 
 The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
-over decoded vectors.  Everything is float; there is no int16 stage to refine.
+over restored vectors.  Everything is float; there is no int16 stage to refine.  A vector's residual rests on those that it
+refers to, so scores are restored, not vectors: what the layers alone score is added up along the references, all vectors
+of a passage at once, in as many rounds as references are deep.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from baleen.index.codec import Codec
+from baleen.index.codec import Codec, unpacked
+from baleen.index.residuals import CODEWORDS
 from baleen.index.search import Focus, Found, Limits
 from baleen.index.segment import Segment
 from baleen.scoring import focus
@@ -66,9 +69,10 @@ class DeviceSearcher:
         self.codec, self.device = codec, device
         self.starts = np.cumsum([0] + [len(segment) for segment in segments])
         self.centroids = self._put(codec.float_centroids[: codec.cells])
-        self.codebooks = self._put(codec.codebooks)
+        nothing = np.zeros_like(codec.float_codebooks[:, :, :1])  # the codeword of a layer that a vector does not have
+        self.codebooks = self._put(np.concatenate([codec.float_codebooks, nothing], axis=2))
         self.codes = self._join([segment.codes.astype(np.int32) for segment in segments], np.int32)
-        self.residuals = self._join([s.residuals for s in segments if s.residuals is not None], np.uint8)
+        self._load_residuals(segments)
         self.vectors = self._join([s.vectors for s in segments if s.vectors is not None], np.float16)
         self.lengths = self._join([np.diff(segment.offsets) for segment in segments], np.int64)
         self.firsts = self.lengths.cumsum(0) - self.lengths
@@ -160,11 +164,16 @@ class DeviceSearcher:
         return self._in_parts(rows, 2048, score)
 
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
-        """(n,) focused scores of passages over their decoded vectors."""
+        """(n,) focused scores of passages over their restored vectors."""
         lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
+        by_cell = self.centroids @ lanes  # (cells, own lanes)
 
         def score(tokens: Tensor) -> Tensor:
-            return batch.focused(query, (self._decode(tokens) @ lanes).amax(dim=1))  # of (n, lanes)
+            if self.codec.bits == 16:
+                matches = self._stored(tokens) @ lanes
+            else:
+                matches = by_cell[self.codes[tokens].long()] + self._restored(tokens, lanes)
+            return batch.focused(query, matches.amax(dim=1))  # of (n, tokens, lanes)
 
         return self._in_parts(rows, 512, score)
 
@@ -182,18 +191,53 @@ class DeviceSearcher:
         steps = torch.arange(longest, device=self.device)[None]
         return self.firsts[rows][:, None] + torch.where(steps < self.lengths[rows][:, None], steps, 0)
 
-    def _decode(self, tokens: Tensor) -> Tensor:
-        """(..., width) vectors as the codec restores them, in the mapped space."""
-        if self.codec.bits == 16:
-            return torch.nn.functional.pad(self.vectors[tokens].float(), (0, self.codec.width - self.codec.dim))
+    def _stored(self, tokens: Tensor) -> Tensor:
+        """(..., width) vectors as they are, at 16 bits."""
+        return torch.nn.functional.pad(self.vectors[tokens].float(), (0, self.codec.width - self.codec.dim))
+
+    def _restored(self, tokens: Tensor, lanes: Tensor) -> Tensor:
+        """(n, tokens, lanes): what the residual of every vector of n passages scores with each lane."""
+        own = self._layers(tokens) @ lanes
+        references = self.references[tokens].long()  # (n, tokens, 2)
+        nothing = torch.zeros_like(own[:, :1])
+        passages = torch.arange(len(tokens), device=self.device)[:, None]
+        restored = own
+        for _ in range(self.deepest):
+            known = torch.cat([nothing, restored], dim=1)
+            restored = own + (known[passages, references[..., 0]] + known[passages, references[..., 1]]) / 2
+        return restored
+
+    def _layers(self, tokens: Tensor) -> Tensor:
+        """(..., width): the sum of the codewords that vectors have of their own."""
         subspaces = torch.arange(self.codec.subspaces, device=self.device)
-        words = self.codebooks[subspaces, self.residuals[tokens].long()]  # (..., subspaces, words' width)
-        return self.centroids[self.codes[tokens].long()] + words.flatten(-2)
+        missing = self.codec.layers - self.layers[tokens].long()  # layers that a vector does without, the coarsest ones
+        total = torch.zeros((*tokens.shape, self.codec.width), device=self.device)
+        for layer in range(self.codec.layers):
+            has = missing <= layer
+            first = self.places[tokens] + (layer - missing) * self.codec.subspaces
+            places = torch.where(has, first, 0)[..., None] + subspaces
+            codes = torch.where(has[..., None], self.residuals[places].long(), CODEWORDS)
+            total += self.codebooks[layer][subspaces, codes].flatten(-2)
+        return total
 
     def _found(self, rows: Tensor, scores: Tensor) -> Found:
         numbers = rows.cpu().numpy()
         segments = np.searchsorted(self.starts, numbers, side="right") - 1
         return Found(segments, numbers - self.starts[segments], scores.float().cpu().numpy())
+
+    def _load_residuals(self, segments: Sequence[Segment]) -> None:
+        """Streams end to end, and of every vector its layers, its references and where its own bytes start."""
+        self.residuals = self._join([segment.residuals for segment in segments], np.uint8)
+        self.deepest = 0
+        parts, first = [], 0
+        for segment in segments if self.codec.layers else ():
+            layers, references, places, deepest = unpacked(segment.encoded, self.codec.subspaces)
+            parts.append((layers, references, places + first))
+            self.deepest, first = max(self.deepest, deepest), first + len(segment.residuals)
+        columns = zip(*parts, strict=True) if parts else ((), (), ())
+        self.layers, self.references, self.places = (
+            self._join(list(column), kind) for column, kind in zip(columns, (np.uint8, np.uint8, np.int64), strict=True)
+        )
 
     def _load_postings(self, segments: Sequence[Segment]) -> None:
         """One inverted file over all segments: cell_starts and cell_ends (cells,) into postings."""

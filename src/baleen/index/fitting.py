@@ -1,4 +1,7 @@
-"""Making a codec from a sample of vectors, and encoding vectors with it.  Runs on a CPU or a GPU."""
+"""Making a codec from a sample of vectors, and encoding passages with it.
+
+Cells are found on a CPU or a GPU; residuals, whose vectors depend on each other, by kernels on the CPU's cores.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +10,42 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit
 from torch import Tensor
 
+from baleen.index import residuals
 from baleen.index.clustering import Nearest, in_threads, kmeans, nearest
-from baleen.index.codec import CODEWORDS, Codec, padded
-from baleen.index.vector_ir import nearest_codes
+from baleen.index.codec import Codec, Encoded, padded, unpacked
+from baleen.index.residuals import CODEWORDS, WIDTH
+from baleen.vectors import PassageVectors
 
 Array = npt.NDArray[Any]
 
-CODEBOOK_SAMPLE = 65_536
-CODEBOOK_ROUNDS = 8
-RESIDUALS_AT_ONCE = 8192
+CODEBOOK_SAMPLE = 131_072  # vectors, in whole passages
+CODEBOOK_ROUNDS = 12
+LAYERS = {1: 3, 2: 4, 4: 7}  # of bits a dimension: those on average, and as many more as the odd vector can use
+FINER = 0.36  # what a layer of one bit a dimension leaves of a normal distribution's energy
+STEP = 0.4  # between the energies from which on one layer more is used
+PASSAGES_AT_ONCE = 64
 STRETCH = 0.5  # 0 leaves vectors as they are, 1 corrects for their second moment in full
 PRIOR_WEIGHT = 256  # how many vectors' worth of prior holds the codec open when the sample is small
 
 
-def fit(sample: Array, cells: int, bits: int, *, seed: int = 0, device: str = "cpu") -> Codec:
-    """A codec of `cells` centroids from a sample (n, dim) of the vectors to be stored, n >= cells."""
+class Sample(NamedTuple):
+    """What a codec is fitted on: single vectors (n, dim) for the cells, whole passages for the residuals."""
+
+    vectors: Array
+    passages: PassageVectors
+
+
+def fit(sample: Sample, cells: int, bits: int, *, seed: int = 0, device: str = "cpu") -> Codec:
+    """A codec of `cells` centroids, no more than there are single vectors in the sample."""
     generator = torch.Generator().manual_seed(seed)
-    points = torch.from_numpy(np.array(sample, np.float32)).to(device)
+    points = torch.from_numpy(np.array(sample.vectors, np.float32)).to(device)
     points = points[torch.randperm(len(points), generator=generator).to(device)]
     if bits == 16:
         return _plain_codec(kmeans(points, cells, generator))
@@ -40,27 +54,29 @@ def fit(sample: Array, cells: int, bits: int, *, seed: int = 0, device: str = "c
         stretched = points @ stretch
     centroids = kmeans(stretched, cells, generator)
     some = stretched[:CODEBOOK_SAMPLE]
-    turn = _balanced_rotation(some - centroids[nearest(some, centroids)], 8 // bits)
+    turn = _balanced_rotation(some - centroids[nearest(some, centroids)], WIDTH)
     with one_thread():
         turned, forward, backward = ((part @ turn).cpu().numpy() for part in (centroids, stretch, shrink))
     stored, scales = _to_int8(turned)
-    unfinished = Codec(bits, forward, backward, stored, scales, np.zeros((0, CODEWORDS, 8 // bits), np.float32))
-    quantizer = Quantizer(unfinished, device=device)
-    with one_thread():
-        left = some @ turn
-    left -= quantizer.centroids[quantizer.nearest(left)]
-    return dataclasses.replace(unfinished, codebooks=_fit_codebooks(left.cpu().numpy(), 8 // bits))
+    unfinished = Codec(bits, forward, backward, stored, scales, *_no_layers())
+    _, left, along = Quantizer(unfinished, device=device).split(sample.passages.vectors)
+    codebooks, thresholds = _fit_codebooks(left, along, sample.passages.offsets, bits)
+    return dataclasses.replace(unfinished, codebooks=codebooks, thresholds=thresholds)
+
+
+def _no_layers() -> tuple[Array, Array]:
+    return np.zeros((0, 0, CODEWORDS, WIDTH), np.float16), np.zeros(0, np.float32)
 
 
 def _plain_codec(centroids: Tensor) -> Codec:
     """For vectors that are kept as they are: cells alone, in the vectors' own space."""
     stored, scales = _to_int8(_pad(centroids).cpu().numpy())
     identity = _pad(torch.eye(centroids.shape[1])).numpy()
-    return Codec(16, identity, identity, stored, scales, np.zeros((0, CODEWORDS, 1), np.float32))
+    return Codec(16, identity, identity, stored, scales, *_no_layers())
 
 
 class Quantizer:
-    """A codec made ready to encode: centroids grouped for assignment, everything on one device.
+    """A codec made ready to encode: centroids grouped for assignment, on one device.
 
     `nearest` finds the cells of mapped vectors in another way than the usual one, to compare them.
     """
@@ -69,59 +85,51 @@ class Quantizer:
         self.codec = codec
         self.device = device
         self.forward = torch.from_numpy(np.array(codec.forward)).to(device)
+        self.backward = torch.from_numpy(np.array(codec.backward)).to(device)
         self.centroids = torch.from_numpy(np.array(codec.float_centroids[: codec.cells])).to(device)
-        self.codebooks = torch.from_numpy(np.array(codec.codebooks)).to(device)
         self.nearest = nearest or Nearest.of(self.centroids)
 
+    def encode(self, passages: PassageVectors) -> Encoded:
+        codes, left, along = self.split(passages.vectors)
+        if not self.codec.layers:
+            return Encoded(codes, passages.offsets, np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64))
+        streams, offsets, _ = encode_residuals(
+            left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
+        )
+        return Encoded(codes, passages.offsets, streams, offsets)
+
     @torch.inference_mode()
-    def encode(self, vectors: Array) -> tuple[Array, Array]:
-        """(n, dim) -> cells (n,) uint16 and residual bytes (n, subspaces) uint8."""
-        points = torch.from_numpy(np.array(vectors)).to(self.device).float() @ self.forward
+    def split(self, vectors: Array) -> tuple[Array, Array, Array]:
+        """Of vectors (n, dim) the cells (n,) uint16, what these leave of them in the mapped space, and the directions
+        in which a query lies that is like them there: (n, padded) each."""
+        given = torch.from_numpy(np.array(vectors)).to(self.device).float()
+        points = given @ self.forward
         cells = self.nearest(points)
-        left = points - self.centroids[cells]
-        return cells.cpu().numpy().astype(np.uint16), self._residual_bytes(left)
-
-    def _residual_bytes(self, left: Tensor) -> Array:
-        subspaces, _, width = self.codebooks.shape
-        if not subspaces:
-            return np.empty((len(left), 0), np.uint8)
-        if left.device.type == "cpu":
-            out = np.empty((len(left), subspaces), np.uint8)
-            encode_residuals(left.numpy(), self.codec.codebooks, out)
-            return out
-        half = (self.codebooks**2).sum(dim=2)[:, None] / 2  # (subspaces, 1, 256)
-        parts = []
-        for part in torch.split(left, 16_384):
-            pieces = part.view(len(part), subspaces, width).transpose(0, 1)  # (subspaces, n, width)
-            parts.append(torch.baddbmm(-half, pieces, self.codebooks.transpose(1, 2)).argmax(dim=2).T)
-        return torch.cat(parts).to(torch.uint8).cpu().numpy()
+        left, along = points - self.centroids[cells], given @ self.backward
+        return cells.cpu().numpy().astype(np.uint16), left.cpu().numpy(), along.cpu().numpy()
 
 
-def encode_residuals(left: Array, codebooks: Array, out: Array) -> None:
-    """`nearest_codewords` on all cores."""
+def encode_residuals(
+    left: Array, along: Array, offsets: Array, codebooks: Array, thresholds: Array
+) -> tuple[Array, Array, Array]:
+    """The streams of passages end to end, where each starts, and what they restore: on all cores."""
+    layers, subspaces = codebooks.shape[:2]
+    columns = np.ascontiguousarray(codebooks.transpose(0, 1, 3, 2))
+    room = [residuals.longest_stream(int(length), subspaces, layers) for length in np.diff(offsets)]
+    starts = np.concatenate([[0], np.cumsum(room, dtype=np.int64)])
+    streams, sizes = np.empty(starts[-1], np.uint8), np.empty(len(room), np.int64)
+    restored = np.empty_like(left)
 
-    def run(start: int) -> None:
-        part = slice(start, start + RESIDUALS_AT_ONCE)
-        nearest_codewords(left[part], codebooks, out[part])
+    def run(first: int) -> None:
+        part = slice(first, first + PASSAGES_AT_ONCE)
+        edges = offsets[first : first + PASSAGES_AT_ONCE + 1]
+        residuals.encode_passages(
+            left, along, edges, columns, thresholds, streams, starts[part], restored, sizes[part]
+        )  # fmt: skip
 
-    in_threads(run, range(0, len(left), RESIDUALS_AT_ONCE))
-
-
-@njit(nogil=True, cache=True)
-def nearest_codewords(left: Array, codebooks: Array, out: Array) -> None:
-    """out[i, s] = the codeword of subspace s nearest to its part of left[i]; of those that all but tie, the first."""
-    n, (subspaces, codewords, width) = len(left), codebooks.shape
-    columns = np.ascontiguousarray(codebooks.transpose(0, 2, 1))  # (subspaces, width, 256): codewords side by side
-    rows, codes = np.empty(4, np.int64), np.empty(4, np.int64)
-    for i in range(0, n, 4):
-        height = min(4, n - i)
-        for r in range(4):
-            rows[r] = left.ctypes.data + (i + min(r, height - 1)) * left.strides[0]
-        for s in range(subspaces):
-            column = columns.ctypes.data + s * width * codewords * 4
-            nearest_codes(rows.ctypes.data, s * width, column, width, codes.ctypes.data)
-            for r in range(height):
-                out[i + r, s] = codes[r]
+    in_threads(run, range(0, len(room), PASSAGES_AT_ONCE))
+    parts = [streams[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=False)]
+    return np.concatenate(parts), np.concatenate([[0], sizes.cumsum()]), restored
 
 
 def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,26 +198,60 @@ def _to_int8(centroids: Array) -> tuple[Array, Array]:
     return np.rint(centroids / scales[:, None]).astype(np.int8), scales
 
 
-def _fit_codebooks(left: Array, width: int) -> Array:
-    """(n, padded) residuals -> (subspaces, 256, width): Lloyd's algorithm from the grid of an optimal scalar quantiser.
+def _fit_codebooks(left: Array, along: Array, offsets: Array, bits: int) -> tuple[Array, Array]:
+    """Codebooks (layers, subspaces, 256, 8) float16 and thresholds (layers,) for what cells leave (t, padded) of passages.
 
-    A codeword that no residual of the sample is near keeps its place in the grid, so a codec made from a handful of
-    vectors still serves those that are added later.
+    Lloyd's algorithm on all layers together, from normal ones that are finer from layer to layer, each round on what the
+    predictions of the last one missed.  What one layer gains another may lose, so the best of all rounds is taken.  A
+    codeword that nothing in the sample is near keeps its place, so that a codec made from a handful of vectors still
+    serves those that are added later.
     """
-    n, dim = left.shape
-    prior = max(float((left**2).mean()), 0.1 / dim)
-    spread = np.sqrt(((left**2).sum(axis=0) + PRIOR_WEIGHT * prior) / (n + PRIOR_WEIGHT))
-    grid = np.array(list(itertools.product(gaussian_levels(2 ** (8 // width)), repeat=width)), np.float32)
-    books: Array = (grid[None] * spread.reshape(-1, 1, width)).astype(np.float32)  # (subspaces, 256, width)
-    codes = np.empty((n, dim // width), np.uint8)
+    books = _first_codebooks(left, LAYERS[bits])
+    thresholds = _thresholds((left**2).sum(axis=1), bits, len(books))
+    best, least = (books, thresholds), math.inf
     for _ in range(CODEBOOK_ROUNDS):
-        encode_residuals(left, books, codes)
-        for s in range(len(books)):
-            counts = np.bincount(codes[:, s], minlength=CODEWORDS)
-            for w in range(width):
-                sums = np.bincount(codes[:, s], weights=left[:, s * width + w], minlength=CODEWORDS)
-                books[s, :, w] = np.where(counts > 0, sums / np.maximum(counts, 1), books[s, :, w])
-    return books
+        stored = books.astype(np.float16)
+        streams, starts, restored = encode_residuals(left, along, offsets, stored.astype(np.float32), thresholds)
+        error = float(((left - restored) ** 2).sum(axis=1).mean())
+        if error < least:
+            best, least = (stored, thresholds), error
+        used, references, places, _ = unpacked(Encoded(left, offsets, streams, starts), books.shape[1])
+        missed = np.empty_like(left)
+        residuals.predictions(references, offsets, restored, missed)
+        np.subtract(left, missed, out=missed)
+        thresholds = _thresholds((missed**2).sum(axis=1), bits, len(books))
+        _refit(books, missed, used, streams, places)
+    return best
+
+
+def _first_codebooks(left: Array, layers: int) -> Array:
+    """Normal codewords (layers, subspaces, 256, 8) with the spread of what cells leave, and less from layer to layer."""
+    dim = left.shape[1]
+    prior = max(float((left**2).mean()), 0.1 / dim)
+    spread = np.sqrt(((left**2).sum(axis=0) + PRIOR_WEIGHT * prior) / (len(left) + PRIOR_WEIGHT))
+    normal = np.random.default_rng(0).standard_normal((CODEWORDS, WIDTH))
+    coarsest = 0.8 * normal[None] * spread.reshape(-1, 1, WIDTH)  # (subspaces, 256, 8)
+    return np.stack([coarsest * FINER ** (layer / 2) for layer in range(layers)]).astype(np.float32)
+
+
+def _thresholds(energies: Array, bits: int, layers: int) -> Array:
+    """The energies from which on a vector has one layer more, STEP apart, so that the mean is `bits`, or all but."""
+    ladder = np.float64(STEP) ** np.arange(layers)[::-1]
+    low, high = -30.0, 10.0  # of the logarithm of the last
+    for _ in range(50):
+        middle = (low + high) / 2
+        many = np.searchsorted(ladder * math.exp(middle), energies, side="right").mean() > bits
+        low, high = (middle, high) if many else (low, middle)
+    return (ladder * math.exp(high)).astype(np.float32)
+
+
+def _refit(books: Array, missed: Array, used: Array, streams: Array, places: Array) -> None:
+    """Move every codeword to the mean of what the other layers leave to it, one layer after another, finest first."""
+    for layer in reversed(range(len(books))):
+        sums, counts = np.zeros(books.shape[1:], np.float64), np.zeros(books.shape[1:3], np.int64)
+        residuals.refit_layer(missed, used, streams, places, books, layer, sums, counts)
+        means = (sums / np.maximum(counts, 1)[..., None]).astype(np.float32)
+        books[layer] = np.where(counts[..., None] > 0, means, books[layer])
 
 
 def gaussian_levels(count: int) -> Array:

@@ -6,7 +6,7 @@ no sum ever reaches.  `scoring.py` is the reference for all of this.  Where cent
 byte: the scores of all cells are then half as large, and it is the way to memory that takes the time.
 
     map_lanes           query vectors                         -> lanes in the codec's space
-    lookup_*            codebooks x query                     -> what each residual byte adds to each lane
+    lookup_*            codebooks x query                     -> what each byte of a layer adds to each lane
     cell_scores         centroids x query                     -> a score for each (cell, lane)
     probe_cells         the best cells of each lane
     probed_lists        where their inverted lists are, and what each is worth
@@ -14,7 +14,7 @@ byte: the scores of all cells are then half as large, and it is the way to memor
     select_largest      the best of many, without sorting
     prune               passages, by their cells alone        -> focused scores
     refine              passages, by cells and residuals      -> focused scores
-    decode, decode_rows cells and residual bytes              -> float32 vectors
+    decode_rows         cells and residuals                   -> float32 vectors
     score_vectors       decoded vectors, in float32           -> each lane's best match, exactly
 """
 
@@ -26,11 +26,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from baleen.index.vector_ir import LANES, best_bytes, best_tokens, count_at_least, count_bytes_at_least, dot_rows
+from baleen.index.residuals import decode_passage, layers_of
+from baleen.index.vector_ir import LANES, add_token, best_bytes, count_at_least, count_bytes_at_least, dot_rows
 
 Array = npt.NDArray[Any]
 
 EMPTY = -20_000  # the score of a lane without a vector: below any real one, and far from overflow
+AHEAD = 2  # vectors before its own at which a vector's centroid scores are asked for
 BYTE_ZERO = 51  # the byte of a score of 0: a fifth of the bytes is for scores below it, which are hardly ever the best
 
 
@@ -52,18 +54,19 @@ def map_lanes(axes: Array, vectors: Array, out: Array) -> None:
 
 @njit(nogil=True, cache=True)
 def lookup_floats(codebooks: Array, queries: Array, table: Array) -> None:
-    """table[s, code, lane] = codebooks[s, code] . queries[s's dimensions, lane]."""
-    subspaces, codes, width = codebooks.shape
-    for s in range(subspaces):
-        for code in range(codes):
-            row = table[s, code]
-            for lane in range(LANES):
-                row[lane] = np.float32(0)
-            for w in range(width):
-                weight = codebooks[s, code, w]
-                lanes = queries[s * width + w]
+    """table[layer * subspaces + s, code, lane] = codebooks[layer, s, code] . queries[s's dimensions, lane]."""
+    layers, subspaces, codes, width = codebooks.shape
+    for layer in range(layers):
+        for s in range(subspaces):
+            for code in range(codes):
+                row = table[layer * subspaces + s, code]
                 for lane in range(LANES):
-                    row[lane] += weight * lanes[lane]
+                    row[lane] = np.float32(0)
+                for w in range(width):
+                    weight = codebooks[layer, s, code, w]
+                    lanes = queries[s * width + w]
+                    for lane in range(LANES):
+                        row[lane] += weight * lanes[lane]
 
 
 @njit(nogil=True, cache=True)
@@ -88,24 +91,28 @@ def lookup_range(table: Array, lowest: Array) -> Any:
 
 @njit(nogil=True, cache=True)
 def lookup_bytes(table: Array, lowest: Array, inverse_step: float, entries: Array, offsets: Array) -> None:
-    """Quantise to bytes counted from each (s, lane)'s lowest entry; offsets[lane] gathers those lowest entries.
+    """Quantise to bytes counted from each (row, lane)'s lowest entry; offsets[n, lane] has those of the last n layers.
 
-    Byte 2j of a row belongs to lane j and byte 2j + 1 to lane 32 + j, as `best_tokens` wants them.
+    Byte 2j of a row belongs to lane j and byte 2j + 1 to lane 32 + j, as `add_token` wants them.
     """
-    half = LANES // 2
+    half, layers = LANES // 2, len(offsets) - 1
     scale = np.float32(inverse_step)
-    total = np.zeros(LANES, np.float32)
     for s in range(table.shape[0]):
         low = lowest[s]
-        for lane in range(LANES):
-            total[lane] += low[lane]
         for code in range(table.shape[1]):
             row, out = table[s, code], entries[s, code]
             for j in range(half):
                 out[2 * j] = np.uint8((row[j] - low[j]) * scale + np.float32(0.5))
                 out[2 * j + 1] = np.uint8((row[half + j] - low[half + j]) * scale + np.float32(0.5))
-    for lane in range(LANES):
-        offsets[lane] = np.int16(np.rint(total[lane] * scale))
+    total = np.zeros(LANES, np.float32)
+    offsets[0] = 0
+    for count in range(1, layers + 1):
+        subspaces = table.shape[0] // layers
+        for s in range((layers - count) * subspaces, (layers - count + 1) * subspaces):
+            for lane in range(LANES):
+                total[lane] += lowest[s, lane]
+        for lane in range(LANES):
+            offsets[count, lane] = np.int16(np.rint(total[lane] * scale))
 
 
 @njit(nogil=True, cache=True)
@@ -375,52 +382,64 @@ def prune(
 
 @njit(nogil=True, cache=True)
 def refine(
-    scores: Array, entries: Array, lane_offsets: Array, codes: Array, residuals: Array, offsets: Array, rows: Array,
-    lanes: tuple[int, int], keep: tuple[int, int], out: Array, start: int, stop: int,
+    scores: Array, entries: Array, lane_offsets: Array, subspaces: int, codes: Array, offsets: Array, residuals: Array,
+    residual_offsets: Array, rows: Array, lanes: tuple[int, int], keep: tuple[int, int], out: Array, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """out[i] = the focused score of passage rows[i] from its cells and residual bytes, for i in start:stop."""
-    blocks, cells, subspaces = scores.shape[0], scores.shape[1], entries.shape[1]
+    """out[i] = the focused score of passage rows[i] from its cells and residuals, for i in start:stop.
+
+    `entries` is (blocks, layers * subspaces, 256, 64), `lane_offsets` (blocks, layers + 1, 64).
+    """
+    blocks, cells, table_rows = scores.shape[0], scores.shape[1], entries.shape[1]
     matches = np.empty(blocks * LANES, np.int16)
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, offsets[rows[i] + 1] - offsets[rows[i]])
+    restored = np.zeros(
+        (longest + 1, LANES), np.int16
+    )  # what each vector's residual scores; nothing, number 0, scores 0
     for i in range(start, stop):
         first = offsets[rows[i]]
-        tokens = offsets[rows[i] + 1] - first
+        n = offsets[rows[i] + 1] - first
+        stream = residuals[residual_offsets[rows[i]] :]
         for block in range(blocks):
-            best_tokens(
-                scores.ctypes.data + block * cells * LANES * 2,
-                entries.ctypes.data + block * subspaces * 256 * LANES,
-                codes.ctypes.data + 2 * first,
-                residuals.ctypes.data + subspaces * first,
-                tokens,
-                subspaces,
-                matches.ctypes.data + block * LANES * 2,
-            )
-        for lane in range(blocks * LANES):
-            matches[lane] += lane_offsets[lane]
+            best = matches[block * LANES : (block + 1) * LANES]
+            best[:] = -(2**15)
+            cell_rows = scores.ctypes.data + block * cells * LANES * 2
+            table = entries.ctypes.data + block * table_rows * 256 * LANES
+            added = lane_offsets.ctypes.data + block * lane_offsets.shape[1] * LANES * 2
+            place = (n + 1) // 2 + 2 * n
+            for t in range(n):
+                layers, references = layers_of(stream, t), (n + 1) // 2 + 2 * t
+                size = layers * subspaces
+                add_token(
+                    table + (table_rows - size) * 256 * LANES,
+                    stream.ctypes.data + place,
+                    size // 2,
+                    restored.ctypes.data + stream[references] * LANES * 2,
+                    restored.ctypes.data + stream[references + 1] * LANES * 2,
+                    added + layers * LANES * 2,
+                    restored.ctypes.data + (t + 1) * LANES * 2,
+                    cell_rows + codes[first + t] * LANES * 2,
+                    cell_rows + codes[first + min(t + AHEAD, n - 1)] * LANES * 2,
+                    best.ctypes.data,
+                )
+                place += size
         out[i] = _both_sums(matches, lanes, keep)
 
 
 @njit(nogil=True, cache=True)
-def decode(centroids: Array, codebooks: Array, codes: Array, residuals: Array, out: Array) -> None:
-    """out[t] = centroids[codes[t]] + the codewords of its residual bytes, float32."""
-    subspaces, width = codebooks.shape[0], codebooks.shape[2]
-    for t in range(len(codes)):
-        centroid, vector = centroids[codes[t]], out[t]
-        for s in range(subspaces):
-            word = codebooks[s, residuals[t, s]]
-            for w in range(width):
-                vector[s * width + w] = centroid[s * width + w] + word[w]
-
-
-@njit(nogil=True, cache=True)
 def decode_rows(
-    centroids: Array, codebooks: Array, codes: Array, residuals: Array, offsets: Array, rows: Array, out: Array
-) -> None:
-    """`decode` for the vectors of some passages, end to end."""
+    centroids: Array, codebooks: Array, codes: Array, offsets: Array, residuals: Array, residual_offsets: Array,
+    rows: Array, out: Array,
+) -> None:  # fmt: skip
+    """The vectors of some passages end to end, float32: centroids[codes[t]] + what the residuals restore."""
     first = 0
     for row in rows:
-        span = slice(offsets[row], offsets[row + 1])
         length = offsets[row + 1] - offsets[row]
-        decode(centroids, codebooks, codes[span], residuals[span], out[first : first + length])
+        vectors = out[first : first + length]
+        decode_passage(codebooks, residuals[residual_offsets[row] :], vectors)
+        for t in range(length):
+            vectors[t] += centroids[codes[offsets[row] + t]]
         first += length
 
 

@@ -41,7 +41,7 @@ from baleen.types import Record
 Array = npt.NDArray[Any]
 
 FORMAT = "baleen-index"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 _GENERATION = re.compile(r"g\d{6,}")
 

@@ -34,8 +34,9 @@ from baleen.vectors import QueryVectors
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]  # how many of the claim's and of the facts' matches count; None: all
 
-# Steps that a cell score and all residuals together may take up: an int16 holds both.
-CELL_RANGE, RESIDUAL_RANGE = 12_000, 20_000
+# Steps that the largest cell score takes up, and all entries of a table together.  What is restored of a residual is no
+# longer than a vector and a centroid are together, so that an int16 holds three times a cell score.
+CELL_RANGE, RESIDUAL_RANGE = 9_000, 20_000
 TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
 PROBED, LEAST_PROBES, MOST_PROBES = 1024, 16, 64  # cells: of all of a claim's vectors together, and of each
@@ -219,31 +220,31 @@ class Searcher:
         return self._by_segment(found, score, np.float32, smallest=8)
 
     def tables(self, lanes: Lanes) -> tuple[Array, Array, float]:
-        """Lookup tables of bytes, what they leave out of each lane, and how many steps make 1."""
-        codec, blocks = self.codec, lanes.blocks
+        """Lookup tables of bytes, what they leave out of each lane by number of layers, and how many steps make 1."""
+        codec, blocks, rows = self.codec, lanes.blocks, self.codec.layers * self.codec.subspaces
         least = self._largest_score(lanes) / CELL_RANGE
-        entries = self._scratch("entries", (blocks, codec.subspaces, 256, LANES), np.uint8)
-        lane_offsets = np.zeros((blocks, LANES), np.int16)
-        if not codec.subspaces:
-            return entries, lane_offsets.ravel(), 1 / least
-        floats = self._scratch("floats", (blocks, codec.subspaces, 256, LANES), np.float32)
-        lowest = np.empty((blocks, codec.subspaces, LANES), np.float32)
+        entries = self._scratch("entries", (blocks, rows, 256, LANES), np.uint8)
+        lane_offsets = np.zeros((blocks, codec.layers + 1, LANES), np.int16)
+        if not rows:
+            return entries, lane_offsets, 1 / least
+        floats = self._scratch("floats", (blocks, rows, 256, LANES), np.float32)
+        lowest = np.empty((blocks, rows, LANES), np.float32)
         widest = np.zeros(blocks)
 
         def fill(start: int, stop: int) -> None:
             for block in range(start, stop):
-                kernels.lookup_floats(codec.codebooks, lanes.queries[block], floats[block])
+                kernels.lookup_floats(codec.float_codebooks, lanes.queries[block], floats[block])
                 widest[block] = kernels.lookup_range(floats[block], lowest[block])
 
         self._share(blocks, fill)
-        inverse_step = 1 / max(least, float(widest.max()) / min(TABLE_MAX, RESIDUAL_RANGE // codec.subspaces))
+        inverse_step = 1 / max(least, float(widest.max()) / min(TABLE_MAX, RESIDUAL_RANGE // rows))
 
         def quantise(start: int, stop: int) -> None:
             for block in range(start, stop):
                 kernels.lookup_bytes(floats[block], lowest[block], inverse_step, entries[block], lane_offsets[block])
 
         self._share(blocks, quantise)
-        return entries, lane_offsets.ravel(), inverse_step
+        return entries, lane_offsets, inverse_step
 
     def _largest_score(self, lanes: Lanes) -> float:
         """No cell scores more with any lane."""
@@ -314,8 +315,8 @@ class Searcher:
     def refine(self, lanes: Lanes, scores: Array, entries: Array, lane_offsets: Array, found: Found) -> Found:
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
             kernels.refine(
-                scores, entries, lane_offsets, segment.codes, segment.residuals, segment.offsets, rows,
-                lanes.lanes, lanes.keep, out, start, stop,
+                scores, entries, lane_offsets, self.codec.subspaces, segment.codes, segment.offsets, segment.residuals,
+                segment.residual_offsets, rows, lanes.lanes, lanes.keep, out, start, stop,
             )  # fmt: skip
 
         return self._by_segment(found, score)
@@ -383,12 +384,9 @@ def decode_rows(codec: Codec, segment: Segment, rows: Array) -> tuple[Array, Arr
     lengths = segment.offsets[rows + 1] - segment.offsets[rows]
     vectors = kernels.aligned((int(lengths.sum()) + 4, codec.width), np.float32)
     vectors[-4:] = 0
-    if segment.residuals is not None and segment.vectors is None:
-        kernels.decode_rows(
-            codec.float_centroids, codec.codebooks, segment.codes, segment.residuals, segment.offsets, rows, vectors
-        )
+    if segment.vectors is None:
+        codec.decode_rows(segment.encoded, rows, vectors)
         return vectors, lengths
-    assert segment.vectors is not None
     ends = np.cumsum(lengths)
     for row, end, length in zip(rows.tolist(), ends.tolist(), lengths.tolist(), strict=True):
         vectors[end - length : end, : codec.dim] = segment.vectors[segment.span(row)]

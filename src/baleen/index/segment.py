@@ -2,8 +2,9 @@
 
 offsets         (passages + 1) int64    where each passage's vectors start
 codes           (vectors) uint16        the cell of each vector
-residuals       (vectors, subspaces) uint8, or
-vectors         (vectors, dim) float16  at 16 bits
+residuals       uint8                   each passage's stream of bytes, end to end (`residuals.py`); none at 16 bits
+residual_offsets (passages + 1) int64   where each stream starts
+vectors         (vectors, dim) float16  at 16 bits only
 cells           (c) uint16              the cells that occur here, ascending
 cell_offsets    (c + 1) int64           where each cell's list starts in
 postings        uint16 or uint32        the passages that have a vector in the cell, ascending
@@ -24,7 +25,7 @@ import numpy.typing as npt
 from numba import njit
 
 from baleen.errors import CorpusError
-from baleen.index.codec import Codec
+from baleen.index.codec import Encoded
 from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
 from baleen.index.passage_store import ROLES, Store, StoreWriter
 from baleen.types import Passage
@@ -59,13 +60,18 @@ class Segment:
         arrays = {role: open_array(root, file) for role, file in entry.files.items()}
         self.store = Store({role: arrays[role] for role in ROLES})
         self.offsets, self.codes = arrays["offsets"], arrays["codes"]
-        self.residuals, self.vectors = arrays.get("residuals"), arrays.get("vectors")
+        self.residuals, self.residual_offsets = arrays["residuals"], arrays["residual_offsets"]
+        self.vectors = arrays.get("vectors")
         self.cells, self.cell_offsets, self.postings = arrays["cells"], arrays["cell_offsets"], arrays["postings"]
         self.tombstones = open_array(root, entry.tombstones) if entry.tombstones else np.empty(0, np.uint32)
 
     def __len__(self) -> int:
         """Passages, deleted ones included."""
         return self.entry.passages
+
+    @property
+    def encoded(self) -> Encoded:
+        return Encoded(self.codes, self.offsets, self.residuals, self.residual_offsets)
 
     @cached_property
     def alive(self) -> Array:
@@ -148,38 +154,55 @@ class SegmentWriter:
 
     def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
         """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
-        spool = self._spool.read()
-        chunks = (spool[start : start + ENCODE_CHUNK] for start in range(0, len(spool), ENCODE_CHUNK))
-        files = self._write_codes((quantizer.encode(chunk) for chunk in chunks), quantizer.codec, advance)
+        lengths = self.lengths()
+        files = self._write_codes(map(quantizer.encode, _chunks(self._spool.read(), lengths)), advance)
         if quantizer.codec.bits == 16:
             files["vectors"] = self._spool.keep(self.root)
         else:
             self._spool.path.unlink()
-        offsets = np.concatenate([[0], *self._lengths]).cumsum()
-        return seal(self.root, self.name, offsets, files | self._store.finish())
+        return seal(self.root, self.name, _starts(lengths), files | self._store.finish())
 
-    def _write_codes(
-        self, encoded: Iterable[tuple[Array, Array]], codec: Codec, advance: Callable[[int], None]
-    ) -> dict[str, ArrayFile]:
+    def lengths(self) -> Array:
+        """How many vectors each passage that was appended has: (passages,) int64."""
+        return np.concatenate([np.zeros(0, np.int64), *self._lengths])
+
+    def _write_codes(self, encoded: Iterable[Encoded], advance: Callable[[int], None]) -> dict[str, ArrayFile]:
+        sizes = []
         with (
             ArrayWriter(self.root, f"{self.name}/codes.bin", np.uint16) as codes,
-            ArrayWriter(self.root, f"{self.name}/residuals.bin", np.uint8, (codec.subspaces,)) as residuals,
+            ArrayWriter(self.root, f"{self.name}/residuals.bin", np.uint8) as residuals,
         ):
-            for cells, left in encoded:
-                codes.append(cells)
-                residuals.append(left)
-                advance(len(cells))
-        return {"codes": codes.entry, "residuals": residuals.entry}
+            for part in encoded:
+                codes.append(part.codes)
+                residuals.append(part.residuals)
+                sizes.append(np.diff(part.residual_offsets))
+                advance(len(part.codes))
+        starts = write_array(self.root, f"{self.name}/residual_offsets.bin", _starts(np.concatenate(sizes)))
+        return {"codes": codes.entry, "residuals": residuals.entry, "residual_offsets": starts}
+
+
+def _chunks(vectors: Array, lengths: Array) -> Iterator[PassageVectors]:
+    """Whole passages, at most ENCODE_CHUNK vectors at once unless one passage alone has more."""
+    starts, first = _starts(lengths), 0
+    while first < len(lengths):
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + ENCODE_CHUNK, side="right")) - 1)
+        yield PassageVectors(vectors[starts[first] : starts[last]], lengths[first:last].astype(np.int32))
+        first = last
+
+
+def _starts(sizes: Array) -> Array:
+    """(n + 1,) int64: where each of n things starts that stand end to end, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), sizes]).cumsum(dtype=np.int64)
 
 
 def merge(root: Path, name: str, segments: list[Segment]) -> SegmentEntry:
     """Copy the living passages of `segments` into one new segment; encoded vectors are copied, not encoded again."""
-    roles = [role for role in ("codes", "residuals", "vectors") if getattr(segments[0], role) is not None]
-    lengths = [np.zeros(1, np.int64)]
+    by_vector = [role for role in ("codes", "vectors") if getattr(segments[0], role) is not None]
+    lengths, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     with ExitStack() as stack:
         store = stack.enter_context(closing(StoreWriter(root, name)))
         writers = {}
-        for role in roles:
+        for role in (*by_vector, "residuals"):
             like = getattr(segments[0], role)
             writer = ArrayWriter(root, f"{name}/{role}.bin", like.dtype, like.shape[1:])
             writers[role] = stack.enter_context(writer)
@@ -187,12 +210,15 @@ def merge(root: Path, name: str, segments: list[Segment]) -> SegmentEntry:
             for first, last in _runs(segment.alive):
                 store.append([segment.store.passage(row) for row in range(first, last)])
                 lengths.append(np.diff(segment.offsets[first : last + 1]))
-                rows = slice(int(segment.offsets[first]), int(segment.offsets[last]))
-                for role, writer in writers.items():
-                    writer.append(getattr(segment, role)[rows])
+                sizes.append(np.diff(segment.residual_offsets[first : last + 1]))
+                for role in by_vector:
+                    writers[role].append(getattr(segment, role)[segment.offsets[first] : segment.offsets[last]])
+                streams = slice(int(segment.residual_offsets[first]), int(segment.residual_offsets[last]))
+                writers["residuals"].append(segment.residuals[streams])
         files = store.finish()
     files |= {role: writer.entry for role, writer in writers.items()}
-    return seal(root, name, np.concatenate(lengths).cumsum(), files)
+    files["residual_offsets"] = write_array(root, f"{name}/residual_offsets.bin", _starts(np.concatenate(sizes)))
+    return seal(root, name, _starts(np.concatenate(lengths)), files)
 
 
 def seal(root: Path, name: str, offsets: Array, files: dict[str, ArrayFile]) -> SegmentEntry:

@@ -25,7 +25,6 @@ _BYTES = ir.VectorType(_I8, LANES)
 _WORDS = ir.VectorType(_I16, HALF)
 _FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
 _ROWS = 4  # passage vectors that `dot_rows` takes at once: 4 x 64 floats fill half of AVX-512's registers
-_AHEAD = 2  # tokens before its own at which `best_tokens` asks for a token's centroid scores
 
 
 def _pointer(builder: ir.IRBuilder, address: Any, kind: ir.Type) -> Any:
@@ -48,6 +47,12 @@ def _larger(builder: ir.IRBuilder, left: Any, right: Any) -> Any:
     return builder.select(builder.icmp_signed(">", left, right), left, right)
 
 
+def _mean(builder: ir.IRBuilder, left: Any, right: Any) -> Any:
+    """(left + right) >> 1 of int16, rounded down, without an overflow in between."""
+    differing = builder.ashr(builder.xor(left, right), _splat(_WORDS, 1))
+    return builder.add(builder.and_(left, right), differing)
+
+
 class _Cell:
     """A local variable; LLVM turns it into a register."""
 
@@ -64,37 +69,13 @@ class _Cell:
         self.builder.store(value, self.slot)
 
 
-def _keep_best(builder: ir.IRBuilder, best: tuple[_Cell, _Cell], halves: tuple[Any, Any]) -> None:
-    for cell, half in zip(best, halves, strict=True):
-        cell.set(_larger(builder, half, cell.get()))
-
-
-def _score_row(builder: ir.IRBuilder, scores: Any, code: Any) -> tuple[Any, Any]:
-    """The 64 int16 centroid scores of cell `code`, as two halves."""
-    offset = builder.mul(builder.zext(code, _I64), _const(2 * LANES))
-    first = _at(builder, scores, offset, _WORDS, 64)
-    return first, _at(builder, scores, builder.add(offset, _const(LANES)), _WORDS, 64)
-
-
-def _prefetch_row(builder: ir.IRBuilder, scores: Any, code: Any) -> None:
-    """Ask for the centroid scores of cell `code`: they lie anywhere in megabytes, too far for the processor to foresee."""
+def _prefetch_row(builder: ir.IRBuilder, row: Any) -> None:
+    """Ask for 64 int16 scores: those of a cell lie anywhere in megabytes, too far for the processor to foresee."""
     kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    row = builder.add(scores, builder.mul(builder.zext(code, _I64), _const(2 * LANES)))
     for line in range(2):
         place = _pointer(builder, builder.add(row, _const(line * LANES)), _I8)
         builder.call(prefetch, [place, _I32(0), _I32(3), _I32(1)])  # to read, keep in all caches, data
-
-
-def _start_best(builder: ir.IRBuilder) -> tuple[_Cell, _Cell]:
-    lowest = _splat(_WORDS, -(2**15))
-    return _Cell(builder, lowest), _Cell(builder, lowest)
-
-
-def _store_best(builder: ir.IRBuilder, best: tuple[_Cell, _Cell], out: Any) -> None:
-    for half, cell in enumerate(best):
-        target = _pointer(builder, builder.add(out, _const(half * LANES)), _WORDS)
-        builder.store(cell.get(), target, align=2)
 
 
 @intrinsic
@@ -119,49 +100,52 @@ def best_bytes(typing_context: Any, scores: Any, codes: Any, tokens: Any, out: A
 
 
 @intrinsic
-def best_tokens(
-    typing_context: Any, scores: Any, table: Any, codes: Any, residuals: Any, tokens: Any, subspaces: Any, out: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """out[lane] = max over the tokens of scores[codes[token]][lane] + sum over s of table[s][residuals[token][s]][lane].
+def add_token(
+    typing_context: Any, table: Any, packed: Any, pairs: Any, first: Any, second: Any, added: Any, restored: Any,
+    scores: Any, ahead: Any, best: Any,
+) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+    """restored[lane] = (first[lane] + second[lane]) >> 1, + added[lane], + the sum over i of table[i][packed[i]][lane];
+    best[lane] = the larger of it and restored[lane] + scores[lane].  `packed` has `pairs` times two bytes, all else is
+    int16; `ahead` are the scores of a later token, to be brought near.
 
     The table holds 7-bit entries, so two of them add up within a byte; a pair of bytes then goes into 16-bit sums without
     unpacking: one sum takes the word as it is, the other its high byte, and the low bytes fall out at the end.  Byte 2j
-    of a table row belongs to lane j and byte 2j + 1 to lane 32 + j.  `subspaces` is even.
+    of a table row belongs to lane j and byte 2j + 1 to lane 32 + j.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        scores, table, codes, residuals, tokens, subspaces, out = arguments
-        best = _start_best(builder)
-        pairs = builder.lshr(subspaces, _const(1))
+        table, packed, pairs, first, second, added, restored, scores, ahead, best = arguments
+        _prefetch_row(builder, ahead)
         eight = _splat(_WORDS, 8)
-        last = builder.sub(tokens, _const(1))
-        with cgutils.for_range(builder, tokens) as token:
-            ahead = builder.add(token.index, _const(_AHEAD))
-            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
-            _prefetch_row(builder, scores, _at(builder, codes, builder.mul(ahead, _const(2)), _I16, 2))
-            words, highs = _Cell(builder, _splat(_WORDS, 0)), _Cell(builder, _splat(_WORDS, 0))
-            words.set(_splat(_WORDS, 0))
-            highs.set(_splat(_WORDS, 0))
-            packed = builder.add(residuals, builder.mul(token.index, subspaces))
-            with cgutils.for_range(builder, pairs) as pair:
-                first = builder.mul(pair.index, _const(2))
-                rows = []
-                for step in range(2):
-                    subspace = builder.add(first, _const(step))
-                    code = builder.zext(_at(builder, packed, subspace, _I8, 1), _I64)
-                    row = builder.add(builder.shl(subspace, _const(8)), code)
-                    rows.append(_at(builder, table, builder.mul(row, _const(LANES)), _BYTES, 64))
-                word = builder.bitcast(builder.add(*rows), _WORDS)
-                words.set(builder.add(words.get(), word))
-                highs.set(builder.add(highs.get(), builder.lshr(word, eight)))
-            low = builder.sub(words.get(), builder.shl(highs.get(), eight))
-            code = _at(builder, codes, builder.mul(token.index, _const(2)), _I16, 2)
-            first_half, second_half = _score_row(builder, scores, code)
-            _keep_best(builder, best, (builder.add(first_half, low), builder.add(second_half, highs.get())))
-        _store_best(builder, best, out)
+        words, highs = _Cell(builder, _splat(_WORDS, 0)), _Cell(builder, _splat(_WORDS, 0))
+        words.set(_splat(_WORDS, 0))
+        highs.set(_splat(_WORDS, 0))
+        with cgutils.for_range(builder, pairs) as pair:
+            even = builder.mul(pair.index, _const(2))
+            rows = []
+            for step in range(2):
+                place = builder.add(even, _const(step))
+                code = builder.zext(_at(builder, packed, place, _I8, 1), _I64)
+                row = builder.add(builder.shl(place, _const(8)), code)
+                rows.append(_at(builder, table, builder.mul(row, _const(LANES)), _BYTES, 64))
+            word = builder.bitcast(builder.add(*rows), _WORDS)
+            words.set(builder.add(words.get(), word))
+            highs.set(builder.add(highs.get(), builder.lshr(word, eight)))
+        sums = (builder.sub(words.get(), builder.shl(highs.get(), eight)), highs.get())
+        for half, total in enumerate(sums):
+            one_half = [
+                _at(builder, row, _const(half * LANES), _WORDS, 2) for row in (first, second, added, scores, best)
+            ]
+            mean = _mean(builder, one_half[0], one_half[1])
+            total = builder.add(total, builder.add(mean, one_half[2]))
+            for row, value in (
+                (restored, total),
+                (best, _larger(builder, builder.add(total, one_half[3]), one_half[4])),
+            ):
+                builder.store(value, _pointer(builder, builder.add(row, _const(half * LANES)), _WORDS), align=2)
         return context.get_dummy_value()
 
-    return nb.void(nb.uintp, nb.uintp, nb.uintp, nb.uintp, nb.int64, nb.int64, nb.uintp), codegen
+    return nb.void(*[nb.uintp] * 2, nb.int64, *[nb.uintp] * 7), codegen
 
 
 @intrinsic
@@ -261,47 +245,55 @@ def first_largest(typing_context: Any, values: Any, blocks: Any) -> tuple[Any, C
 
 
 @intrinsic
-def nearest_codes(
-    typing_context: Any, rows: Any, offset: Any, columns: Any, width: Any, codes: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """codes[r] (int64) = the nearest of 256 codewords to `width` floats of each of 4 rows, from float `offset` on.
+def distance_keys(typing_context: Any, rows: Any, columns: Any, width: Any, out: Any) -> tuple[Any, Callable[..., Any]]:
+    """out[r][code] (int32) = the squared distance of row r from each of 256 codewords, for 4 rows of `width` floats.
 
-    `rows` are 4 addresses, `columns` is (width, 256).  A code sits in the low byte of its distance's own bits: one
-    minimum then finds both, without a branch.
+    `columns` is (width, 256).  In the low 10 bits of a distance's own stands its place, 256 r + code: one minimum then
+    finds both, without a branch.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        rows, offset, columns, width, codes = arguments
-        start = builder.mul(offset, _const(4))
-        addresses = [builder.add(_at(builder, rows, _const(8 * row), _I64, 8), start) for row in range(_ROWS)]
-        best = [_Cell(builder, _splat(_INTS, 2**31 - 1)) for _ in range(_ROWS)]
+        rows, columns, width, out = arguments
+        addresses = [builder.add(rows, builder.mul(width, _const(4 * row))) for row in range(_ROWS)]
         for first in range(0, 256, LANES):
-            lanes = builder.add(columns, _const(4 * first))
-            numbers = ir.Constant(_INTS, list(range(first, first + LANES)))
-            for cell, distance in zip(best, _distances(builder, addresses, lanes, width), strict=True):
-                bits = builder.and_(builder.bitcast(distance, _INTS), _splat(_INTS, -256))
-                key = builder.or_(bits, numbers)
-                cell.set(builder.select(builder.icmp_signed("<", key, cell.get()), key, cell.get()))
-        kind = ir.FunctionType(_I32, [_INTS])
-        reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.smin.v64i32")
-        for row, cell in enumerate(best):
-            code = builder.zext(builder.and_(builder.call(reduce, [cell.get()]), ir.Constant(_I32, 255)), _I64)
-            builder.store(code, _pointer(builder, builder.add(codes, _const(8 * row)), _I64))
+            sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in addresses]
+            for total in sums:
+                total.set(_splat(_FLOATS, 0.0))
+            with cgutils.for_range(builder, width) as loop:
+                offset = builder.mul(loop.index, _const(4))
+                column = _at(
+                    builder, columns, builder.add(builder.mul(offset, _const(256)), _const(4 * first)), _FLOATS, 4
+                )
+                for row, total in zip(addresses, sums, strict=True):
+                    difference = builder.fsub(_spread(builder, _at(builder, row, offset, _F32, 4), _FLOATS), column)
+                    square = builder.fmul(difference, difference, flags=["contract"])
+                    total.set(builder.fadd(total.get(), square, flags=["contract"]))
+            for row, total in enumerate(sums):
+                place = 256 * row + first
+                bits = builder.and_(builder.bitcast(total.get(), _INTS), _splat(_INTS, -1024))
+                key = builder.or_(bits, ir.Constant(_INTS, list(range(place, place + LANES))))
+                builder.store(key, _pointer(builder, builder.add(out, _const(4 * place)), _INTS), align=4)
         return context.get_dummy_value()
 
-    return nb.void(nb.uintp, nb.int64, nb.uintp, nb.int64, nb.uintp), codegen
+    return nb.void(nb.uintp, nb.uintp, nb.int64, nb.uintp), codegen
 
 
-def _distances(builder: ir.IRBuilder, rows: Sequence[Any], lanes: Any, width: Any) -> list[Any]:
-    """The squared distances of each row's `width` floats from 64 codewords, a lane each, of the 256 in a column."""
-    sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in rows]
-    with cgutils.for_range(builder, width) as loop:
-        column = _at(builder, lanes, builder.mul(loop.index, _const(4 * 256)), _FLOATS, 4)
-        for row, total in zip(rows, sums, strict=True):
-            value = _spread(builder, _at(builder, row, builder.mul(loop.index, _const(4)), _F32, 4), _FLOATS)
-            difference = builder.fsub(value, column)
-            total.set(builder.fadd(total.get(), builder.fmul(difference, difference)))
-    return [total.get() for total in sums]
+@intrinsic
+def smallest_key(typing_context: Any, keys: Any, blocks: Any) -> tuple[Any, Callable[..., Any]]:
+    """The smallest of `blocks` x 64 int32."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        keys, blocks = arguments
+        best = _Cell(builder, _splat(_INTS, 2**31 - 1))
+        best.set(_splat(_INTS, 2**31 - 1))
+        with cgutils.for_range(builder, blocks) as loop:
+            block = _at(builder, keys, builder.mul(loop.index, _const(4 * LANES)), _INTS, 4)
+            best.set(builder.select(builder.icmp_signed("<", block, best.get()), block, best.get()))
+        kind = ir.FunctionType(_I32, [_INTS])
+        reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.smin.v64i32")
+        return builder.call(reduce, [best.get()])
+
+    return nb.int32(nb.uintp, nb.int64), codegen
 
 
 def _keep_larger(builder: ir.IRBuilder, best: _Cell, numbers: _Cell, values: Any, number: Any) -> None:
