@@ -122,7 +122,8 @@ def test_sixteen_bits_keep_no_residuals() -> None:
 @pytest.mark.parametrize("bits", [1, 2, 4])
 def test_bits_are_what_a_dimension_takes_on_average(bits: int) -> None:
     vectors = unit_vectors(4000, 32)
-    layers = unpacked(Quantizer(fitted(vectors, 16, bits)).encode(in_passages(vectors)), 4)[0]
+    encoded = Quantizer(fitted(vectors, 16, bits)).encode(in_passages(vectors))
+    layers = unpacked(encoded.offsets, encoded.residuals, encoded.residual_offsets, 4)[0]
     assert layers.mean() == pytest.approx(bits, rel=0.1)
     assert layers.max() <= LAYERS[bits]
 
@@ -266,6 +267,9 @@ def test_a_gpu_encodes_as_the_cpu_does(bits: int) -> None:
     here, there = (Quantizer(codec, device=device).encode(in_passages(vectors)) for device in ("cpu", "cuda"))
     assert (here.codes == there.codes).mean() > 0.999
     assert len(there.residuals) == pytest.approx(len(here.residuals), rel=0.01)
+    if bits != 16:
+        errors = [((codec.restore(codec.decode(each)) - vectors) ** 2).sum(axis=1).mean() for each in (here, there)]
+        assert errors[1] == pytest.approx(errors[0], rel=0.01)
 
 
 @pytest.mark.gpu

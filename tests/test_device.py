@@ -13,7 +13,16 @@ from baleen.index.device import DeviceSearcher
 from baleen.index.search import Limits
 from baleen.types import Ranking
 from baleen.vectors import QueryVectors
-from index_fakes import Focus, WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores
+from index_fakes import (
+    Focus,
+    WordEncoder,
+    assert_ranks,
+    passages_of,
+    random_text,
+    random_texts,
+    slow_scores,
+    staged_search,
+)
 
 ENCODER = WordEncoder(dim=24)
 TEXTS = random_texts(70, seed=3, longest=14)
@@ -54,6 +63,34 @@ def test_a_batch_of_unlike_queries_is_brute_force_for_each(
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     for query, ranking in zip(queries, find(index, device, queries, limits, focus), strict=True):
         assert_ranks(ranking, slow_scores(index, query, TEXTS, focus), 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("bits", [1, 2, 4, 16])
+@pytest.mark.parametrize("words", [1, 300])
+def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
+    tmp_path: Path, device: str, bits: int, words: int
+) -> None:
+    """One word leaves its cell nothing to restore; of 300 not all can be referred to."""
+    text = random_text(random.Random(5), words)
+    index = Index.build(tmp_path / "index", passages_of({"lone": text}), ENCODER, bits=bits)
+    query = query_of(9, 3, 0)
+    scores = slow_scores(index, query, ["lone"], (32, 8))
+    for limits in (None, OPEN):
+        assert_ranks(find(index, device, [query], limits, (32, 8))[0], scores, 10)
+    assert_ranks(index.search(query, 10), scores, 10)
+    assert_ranks(staged_search(index, query, 10), scores, 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [query_of(9, 3, 0), query_of(40, 0, 1)]
+    whole = find(index, device, queries, None, (32, 8))
+    monkeypatch.setattr("baleen.index.device.PASSAGES_AT_ONCE", 7)
+    monkeypatch.setattr("baleen.index.device.VECTORS_AT_ONCE", 20)
+    for query, before, after in zip(queries, whole, find(index, device, queries, None, (32, 8)), strict=True):
+        assert before.pids == after.pids
+        assert_ranks(after, slow_scores(index, query, TEXTS, (32, 8)), 10)
 
 
 @pytest.mark.parametrize("device", DEVICES)

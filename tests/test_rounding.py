@@ -1,6 +1,6 @@
-"""Rounding in training: as coarse as it says, of no weight at many bits, and worth something under an index.
+"""Rounding in training: as coarse as it says, of no weight at many bits, and nothing that a retriever could not learn under.
 
-python tests/test_rounding.py       prints the figures of docs/training.md: errors of rounding, and recall at two bits
+python tests/test_rounding.py       prints errors of rounding, and the recall at two bits of docs/training.md
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def started(folder: Path, seed: int = 0) -> Rounds:
 
 @dataclass(frozen=True)
 class Trained:
-    """`recall`: of the ten best by exact search, the share that an index of these bits has, all of it searched.
+    """`recall`: of the ten best by exact search, the share that an index of two bits has, all of it searched.
 
     `first`: of the dev questions, those whose best passage by exact search is gold.
     """
@@ -143,7 +143,7 @@ class Trained:
     first: float
 
 
-def trained(rounds: Rounds, rounding: int | None, folder: Path, bits: int = 2) -> Trained:
+def trained(rounds: Rounds, rounding: int | None, folder: Path) -> Trained:
     encoder = Encoder.load(rounds.run.folder("start") / "checkpoint", "cpu", torch.float32, trainable=True)
     records = [record for record in rounds._first_targets(folder) if record.positives and record.negatives]
     training, learning = replace(rounds.plan.training, steps=40), replace(rounds.plan.learning, rounding=rounding)
@@ -151,7 +151,7 @@ def trained(rounds: Rounds, rounding: int | None, folder: Path, bits: int = 2) -
     examples, passages = [each.example for each in rounds.world.dev], list(rounds.world.passages.values())
     queries = [Query(example.text) for example in examples]
     exact = Haystack(encoder, TokenisedCorpus.of(encoder.inputs, passages)).rank(queries, 10)
-    index = Index.build(folder / f"{rounding}.index", passages, encoder, bits=bits, overwrite=True)
+    index = Index.build(folder / f"{rounding}.index", passages, encoder, bits=2)
     found = [index.search(vectors, 10, exact=True).pids for vectors in encoder.encode_queries(queries)]
     first = [ranking.pids[0] in example.gold for ranking, example in zip(exact, examples, strict=True)]
     return Trained(recall(found, [ranking.pids for ranking in exact]), sum(first) / len(first))

@@ -149,3 +149,11 @@ def test_the_benchmarks_questions_are_as_many_as_their_readme_says(dataset: str,
     examples = read_examples(dataset, ROOT / "benchmarks" / "data" / dataset / "dev.json.gz")
     assert len(examples) == questions
     assert all(example.gold and example.answer for example in examples)
+
+
+def test_new_readers_are_trained_as_those_of_the_small_models_are_for_a_retriever_that_is_there() -> None:
+    small, readers = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("small", "readers"))
+    assert (readers.hops, readers.missing, readers.collections) == (small.hops, small.missing, small.collections)
+    assert readers.reading == small.reading
+    assert readers.retriever.ready == "baleen-small"
+    assert readers.retriever.depths == small.retriever.depths

@@ -148,11 +148,9 @@ class Codec:
         return mapped @ self.backward.T
 
 
-def unpacked(encoded: Encoded, subspaces: int) -> tuple[Array, Array, Array, int]:
+def unpacked(offsets: Array, streams: Array, starts: Array, subspaces: int) -> tuple[Array, Array, Array, int]:
     """Of every vector its layers (t,) and references (t, 2), uint8, and where its bytes start; and how deep they refer."""
-    count = int(encoded.offsets[-1])
+    count = int(offsets[-1])
     layers, references, places = np.empty(count, np.uint8), np.empty((count, 2), np.uint8), np.empty(count, np.int64)
-    deepest = residuals.unpack(
-        encoded.offsets, encoded.residuals, encoded.residual_offsets, subspaces, layers, references, places
-    )  # fmt: skip
+    deepest = residuals.unpack(offsets, streams, starts, subspaces, layers, references, places)
     return layers, references, places, deepest

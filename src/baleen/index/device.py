@@ -26,6 +26,8 @@ from baleen.vectors import QueryVectors
 
 Array = npt.NDArray[Any]
 
+# Passages, and vectors with their padding, that are scored together: a GPU should not wait for the next kernel.
+PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2048, 2**19
 CELL_SCORE_BUDGET = 2**31  # bytes of cell scores that are held at once; sets how many queries make a batch
 
 
@@ -161,33 +163,39 @@ class DeviceSearcher:
         def score(tokens: Tensor) -> Tensor:
             return batch.focused(query, by_cell[self.codes[tokens].long()].amax(dim=1).float())  # (n, lanes)
 
-        return self._in_parts(rows, 2048, score)
+        return self._in_parts(rows, score)
 
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages over their restored vectors."""
         lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
+        if self.codec.bits == 16:
+            return self._in_parts(rows, lambda tokens: batch.focused(query, (self._stored(tokens) @ lanes).amax(dim=1)))
         by_cell = self.centroids @ lanes  # (cells, own lanes)
 
         def score(tokens: Tensor) -> Tensor:
-            if self.codec.bits == 16:
-                matches = self._stored(tokens) @ lanes
-            else:
-                matches = by_cell[self.codes[tokens].long()] + self._restored(tokens, lanes)
-            return batch.focused(query, matches.amax(dim=1))  # of (n, tokens, lanes)
+            matches = by_cell[self.codes[tokens].long()] + self._restored(tokens, lanes)  # (n, tokens, lanes)
+            return batch.focused(query, matches.amax(dim=1))
 
-        return self._in_parts(rows, 512, score)
+        return self._in_parts(rows, score)
 
-    def _in_parts(self, rows: Tensor, size: int, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """(n,) scores of rows, by their tokens; `size` passages of like length go together, so that little is padding."""
+    def _in_parts(self, rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+        """(n,) scores of rows, by their tokens; passages of like length go together, so that little is padding."""
         lengths, order = self.lengths[rows].sort()
-        longest = lengths[size - 1 :: size].tolist() + lengths[-1:].tolist()  # of each part: waited for once
+        longest = lengths.tolist()  # waited for once
         scores = torch.zeros(len(rows), device=self.device)
-        for part, length in zip(torch.split(order, size), longest, strict=False):
-            scores[part] = score(self._tokens(rows[part], length))
+        first = 0
+        while first < len(longest):
+            last = min(first + PASSAGES_AT_ONCE, len(longest))
+            while last > first + 1 and (last - first) * longest[last - 1] > VECTORS_AT_ONCE:
+                last = first + (last - first) // 2
+            part = order[first:last]
+            scores[part] = score(self._tokens(rows[part], longest[last - 1]))
+            first = last
         return scores
 
     def _tokens(self, rows: Tensor, longest: int) -> Tensor:
-        """(n, longest) positions of passages' vectors; a shorter one repeats its first, which changes no maximum."""
+        """(n, longest) positions of passages' vectors; a shorter one repeats its first, which refers to no
+        other, and so changes no maximum."""
         steps = torch.arange(longest, device=self.device)[None]
         return self.firsts[rows][:, None] + torch.where(steps < self.lengths[rows][:, None], steps, 0)
 
@@ -227,12 +235,16 @@ class DeviceSearcher:
 
     def _load_residuals(self, segments: Sequence[Segment]) -> None:
         """Streams end to end, and of every vector its layers, its references and where its own bytes start."""
-        self.residuals = self._join([segment.residuals for segment in segments], np.uint8)
+        spare = np.zeros(self.codec.subspaces, np.uint8)  # read, and not used, for a layer that a vector does not have
+        self.residuals = self._join([*(segment.residuals for segment in segments), spare], np.uint8)
         self.deepest = 0
         parts, first = [], 0
         for segment in segments if self.codec.layers else ():
-            layers, references, places, deepest = unpacked(segment.encoded, self.codec.subspaces)
-            parts.append((layers, references, places + first))
+            layers, references, places, deepest = unpacked(
+                segment.offsets, segment.residuals, segment.residual_offsets, self.codec.subspaces
+            )
+            places += first
+            parts.append((layers, references, places))
             self.deepest, first = max(self.deepest, deepest), first + len(segment.residuals)
         columns = zip(*parts, strict=True) if parts else ((), (), ())
         self.layers, self.references, self.places = (

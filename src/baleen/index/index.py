@@ -87,7 +87,7 @@ class Index:
     ) -> Self:
         """Encode passages and write a new index; the codec is fitted to a sample of their vectors.
 
-        `device` is where the codec is fitted and applied; the index that comes back searches on the CPU, as `open` does
+        `device` is where cells are fitted and found, residuals are always the CPU's; the index that comes back searches on the CPU, as `open` does
         unless told otherwise.  `total` only tells the progress bar how many passages to expect; `corpus`, such as a
         hash of what the passages were read from, is kept in the manifest's settings.  Nothing is left behind when it
         fails, and with `overwrite` the index that was there stays until the new one is whole.

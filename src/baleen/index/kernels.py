@@ -389,42 +389,51 @@ def refine(
 
     `entries` is (blocks, layers * subspaces, 256, 64), `lane_offsets` (blocks, layers + 1, 64).
     """
-    blocks, cells, table_rows = scores.shape[0], scores.shape[1], entries.shape[1]
+    blocks = scores.shape[0]
     matches = np.empty(blocks * LANES, np.int16)
     longest = 0
     for i in range(start, stop):
         longest = max(longest, offsets[rows[i] + 1] - offsets[rows[i]])
-    restored = np.zeros(
-        (longest + 1, LANES), np.int16
-    )  # what each vector's residual scores; nothing, number 0, scores 0
+    restored = np.zeros((longest + 1, LANES), np.int16)
     for i in range(start, stop):
-        first = offsets[rows[i]]
-        n = offsets[rows[i] + 1] - first
+        row_codes = codes[offsets[rows[i]] : offsets[rows[i] + 1]]
         stream = residuals[residual_offsets[rows[i]] :]
         for block in range(blocks):
             best = matches[block * LANES : (block + 1) * LANES]
-            best[:] = -(2**15)
-            cell_rows = scores.ctypes.data + block * cells * LANES * 2
-            table = entries.ctypes.data + block * table_rows * 256 * LANES
-            added = lane_offsets.ctypes.data + block * lane_offsets.shape[1] * LANES * 2
-            place = (n + 1) // 2 + 2 * n
-            for t in range(n):
-                layers, references = layers_of(stream, t), (n + 1) // 2 + 2 * t
-                size = layers * subspaces
-                add_token(
-                    table + (table_rows - size) * 256 * LANES,
-                    stream.ctypes.data + place,
-                    size // 2,
-                    restored.ctypes.data + stream[references] * LANES * 2,
-                    restored.ctypes.data + stream[references + 1] * LANES * 2,
-                    added + layers * LANES * 2,
-                    restored.ctypes.data + (t + 1) * LANES * 2,
-                    cell_rows + codes[first + t] * LANES * 2,
-                    cell_rows + codes[first + min(t + AHEAD, n - 1)] * LANES * 2,
-                    best.ctypes.data,
-                )
-                place += size
+            _match_block(
+                scores[block], entries[block], lane_offsets[block], subspaces, row_codes, stream, restored, best
+            )
         out[i] = _both_sums(matches, lanes, keep)
+
+
+@njit(nogil=True, cache=True)
+def _match_block(
+    scores: Array, entries: Array, lane_offsets: Array, subspaces: int, codes: Array, stream: Array, restored: Array,
+    best: Array,
+) -> None:  # fmt: skip
+    """best[lane] = the best match of each lane of a block among a passage's vectors.
+
+    restored[t] gets what the residual of the t-th vector scores; nothing, number 0, scores 0.
+    """
+    n, row = len(codes), LANES * 2  # bytes of a row of scores
+    references, place = (n + 1) // 2, (n + 1) // 2 + 2 * n
+    best[:] = -(2**15)
+    for t in range(n):
+        layers = layers_of(stream, t)
+        size = layers * subspaces
+        add_token(
+            entries.ctypes.data + (len(entries) - size) * 256 * LANES,
+            stream.ctypes.data + place,
+            size // 2,
+            restored.ctypes.data + stream[references + 2 * t] * row,
+            restored.ctypes.data + stream[references + 2 * t + 1] * row,
+            lane_offsets.ctypes.data + layers * row,
+            restored.ctypes.data + (t + 1) * row,
+            scores.ctypes.data + codes[t] * row,
+            scores.ctypes.data + codes[min(t + AHEAD, n - 1)] * row,
+            best.ctypes.data,
+        )
+        place += size
 
 
 @njit(nogil=True, cache=True)

@@ -37,7 +37,6 @@ DEEPEST = 15  # references from a vector to one without any
 REACH = 255  # vectors of a passage that can be referred to: a reference is a byte
 BEAM = 4  # beginnings that are kept from layer to layer: the rows that `distance_keys` takes
 ALONG = np.float32(8)  # how much more an error counts along the vector itself, where what it is compared with lies
-MOST_LAYERS = 15  # a half byte
 
 _SUMS = {
     "reassoc",
@@ -47,6 +46,7 @@ _SUMS = {
 
 
 def longest_stream(vectors: int, subspaces: int, layers: int) -> int:
+    """Bytes of a passage's stream if every vector had all layers."""
     return -(-vectors // 2) + vectors * (2 + layers * subspaces)
 
 
@@ -101,10 +101,17 @@ def _encode(left: Array, along: Array, columns: Array, thresholds: Array, restor
         restored[t] = left[t] - missed
         place += count * subspaces
         if t < known:
-            for other in range(t + 1):
-                product = _dot(restored[t], restored[other])
-                products[t + 1, other + 1], products[other + 1, t + 1] = product, product
+            _multiply(restored[: t + 1], products)
     return int(place)
+
+
+@njit(nogil=True, cache=True)
+def _multiply(restored: Array, products: Array) -> None:
+    """Fill in the products of the last of these vectors with all of them."""
+    last = len(restored)
+    for other in range(last):
+        products[last, other + 1] = _dot(restored[last - 1], restored[other])
+        products[other + 1, last] = products[last, other + 1]
 
 
 @njit(nogil=True, cache=True, fastmath=_SUMS)
@@ -230,7 +237,7 @@ def unpack(
 ) -> int:  # fmt: skip
     """Of every vector: its layers (t,), references (t, 2) and where its bytes start (t,); returns the deepest reference."""
     deepest = 0
-    depths = np.zeros(np.diff(offsets).max() + 1, np.int64)
+    depths = np.zeros(offsets[-1] - offsets[0] + 1, np.int64)
     for passage in range(len(offsets) - 1):
         stream, first, n = (
             residuals[residual_offsets[passage] :],

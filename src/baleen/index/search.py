@@ -34,8 +34,9 @@ from baleen.vectors import QueryVectors
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]  # how many of the claim's and of the facts' matches count; None: all
 
-# Steps that the largest cell score takes up, and all entries of a table together.  What is restored of a residual is no
-# longer than a vector and a centroid are together, so that an int16 holds three times a cell score.
+# Steps that the largest cell score takes up, and all entries of a table together, at most.  An int16 then holds a cell
+# score and what a residual restores: where vectors are as long as the centroids that is some three times the former,
+# and where they are longer, the codewords are too, and so is the step.
 CELL_RANGE, RESIDUAL_RANGE = 9_000, 20_000
 TABLE_MAX = 127  # of one entry of a lookup table: two of them fit a byte
 EXACT_BATCH = 512  # passages that are decoded at once
@@ -70,7 +71,7 @@ class SearchConfig:
 
     def for_depth(self, k: int) -> Limits:
         """Numbers for a search of k passages, never fewer than it has to return."""
-        refined = max(3072, 40 * k) if self.refined is None else self.refined
+        refined = max(4096, 40 * k) if self.refined is None else self.refined
         candidates = max(32_768, 4 * refined) if self.candidates is None else self.candidates
         return Limits(self.probes, max(candidates, 2 * k), max(min(refined, candidates), 2 * k))
 

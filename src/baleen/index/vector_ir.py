@@ -88,7 +88,6 @@ def best_bytes(typing_context: Any, scores: Any, codes: Any, tokens: Any, out: A
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         scores, codes, tokens, out = arguments
         best = _Cell(builder, _splat(_BYTES, 0))
-        best.set(_splat(_BYTES, 0))
         with cgutils.for_range(builder, tokens) as loop:
             code = _at(builder, codes, builder.mul(loop.index, _const(2)), _I16, 2)
             row = _at(builder, scores, builder.mul(builder.zext(code, _I64), _const(LANES)), _BYTES, 64)
@@ -118,8 +117,6 @@ def add_token(
         _prefetch_row(builder, ahead)
         eight = _splat(_WORDS, 8)
         words, highs = _Cell(builder, _splat(_WORDS, 0)), _Cell(builder, _splat(_WORDS, 0))
-        words.set(_splat(_WORDS, 0))
-        highs.set(_splat(_WORDS, 0))
         with cgutils.for_range(builder, pairs) as pair:
             even = builder.mul(pair.index, _const(2))
             rows = []
@@ -257,8 +254,6 @@ def distance_keys(typing_context: Any, rows: Any, columns: Any, width: Any, out:
         addresses = [builder.add(rows, builder.mul(width, _const(4 * row))) for row in range(_ROWS)]
         for first in range(0, 256, LANES):
             sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in addresses]
-            for total in sums:
-                total.set(_splat(_FLOATS, 0.0))
             with cgutils.for_range(builder, width) as loop:
                 offset = builder.mul(loop.index, _const(4))
                 column = _at(
@@ -285,7 +280,6 @@ def smallest_key(typing_context: Any, keys: Any, blocks: Any) -> tuple[Any, Call
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         keys, blocks = arguments
         best = _Cell(builder, _splat(_INTS, 2**31 - 1))
-        best.set(_splat(_INTS, 2**31 - 1))
         with cgutils.for_range(builder, blocks) as loop:
             block = _at(builder, keys, builder.mul(loop.index, _const(4 * LANES)), _INTS, 4)
             best.set(builder.select(builder.icmp_signed("<", block, best.get()), block, best.get()))

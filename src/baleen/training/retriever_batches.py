@@ -50,7 +50,7 @@ class RetrieverTraining:
     (those of the same process and pass).  Scores are divided by `temperature`.  `distillation` weighs the divergence
     from a teacher's scores.  `packing` puts many texts into one row (None: on a GPU, where the backbone takes it);
     without it, `most_padding` is the largest share of padding that goes through the model.  With `rounding`, passage
-    vectors are scored as an index of so many bits a dimension would round them.
+    vectors are scored as rounded to so many bits a dimension.
     """
 
     negatives: int = 1

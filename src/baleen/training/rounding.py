@@ -1,11 +1,10 @@
-"""Passage vectors as an index would give them back, so that a retriever learns under the rounding that it will meet.
+"""Passage vectors as a coarse index would give them back, so that a retriever learns to do with them.
 
-An index keeps of a vector the number of its cell, and what is left in a few bits a dimension (see
-`docs/index-format.md`).  Its codec is fitted on a whole corpus, which nobody can encode anew at every step; a batch has
-thousands of vectors, and they are rounded by a codec of their own: cells by a few rounds of k-means, and for every
-dimension the levels that suit a normal distribution of what is left.  That is what the index's codewords start from, a
-little coarser than they end, and it depends on the batch and the weights alone, so that a run that goes on ends as an
-undisturbed one does.
+Its codec would have to be fitted on a whole corpus, which nobody can encode anew at every step; a batch has thousands of
+vectors, and they are rounded by a codec of their own: cells by a few rounds of k-means, and for every dimension the
+levels that suit a normal distribution of what is left.  It depends on the batch and the weights alone, so that a run that
+goes on ends as an undisturbed one does.  Each vector is rounded for itself, which an index no longer does
+(`docs/index-format.md`, and `docs/training.md` for what that means).
 
 Rounding has no slope.  Its gradient is taken for that of the identity: vectors move as if what moved them had been told
 about the rounded ones.
@@ -15,10 +14,10 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-
-from baleen.index.fitting import gaussian_levels
 
 CELL_SIZE = 16  # vectors of a batch to a cell
 CELL_ROUNDS = 3
@@ -48,6 +47,16 @@ def _restored(vectors: Tensor, bits: int) -> Tensor:
 @cache
 def _levels(bits: int) -> Tensor:
     return torch.from_numpy(gaussian_levels(2**bits)).float()
+
+
+def gaussian_levels(count: int) -> npt.NDArray[np.float64]:
+    """The `count` levels that quantise a standard normal with the least squared error."""
+    points = torch.special.ndtri((torch.arange(65_536, dtype=torch.float64) + 0.5) / 65_536).numpy()
+    levels: npt.NDArray[np.float64] = np.quantile(points, (np.arange(count) + 0.5) / count)
+    for _ in range(60):
+        owner = np.searchsorted((levels[1:] + levels[:-1]) / 2, points)
+        levels = np.bincount(owner, weights=points, minlength=count) / np.bincount(owner, minlength=count)
+    return levels
 
 
 def _centroids(vectors: Tensor) -> Tensor:
