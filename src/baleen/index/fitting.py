@@ -21,6 +21,7 @@ from baleen.index import residuals
 from baleen.index.clustering import Nearest, in_threads, kmeans, nearest
 from baleen.index.codec import Codec, Encoded, padded, unpacked
 from baleen.index.residuals import CODEWORDS, WIDTH
+from baleen.progress import progress
 from baleen.vectors import PassageVectors
 
 Array = npt.NDArray[Any]
@@ -204,29 +205,32 @@ def _fit_codebooks(left: Array, along: Array, offsets: Array, bits: int) -> tupl
 
     Lloyd's algorithm on all layers together, from normal ones that are finer from layer to layer, each round on what the
     predictions of the last one missed.  The first rounds see a quarter of the passages; what one layer gains another may
-    lose, so of the others the best is taken.  A codeword that nothing in the sample is near keeps its place, so that a codec made from a handful of vectors still
-    serves those that are added later.
+    lose, so of the others the best is taken.  A codeword that nothing in the sample is near keeps its place, so that a
+    codec made from a handful of vectors still serves those that are added later.
     """
     books = _first_codebooks(left, LAYERS[bits])
     thresholds = _thresholds((left**2).sum(axis=1), bits, len(books))
     best, least = (books.astype(np.float16), thresholds), math.inf
     few = offsets[: max(2, len(offsets) // 4)]
-    for number in range(ROUGH_ROUNDS + CODEBOOK_ROUNDS):
-        edges = few if number < ROUGH_ROUNDS else offsets
-        targets, stored = left[: edges[-1]], books.astype(np.float16)
-        streams, starts, restored = encode_residuals(
-            targets, along[: edges[-1]], edges, stored.astype(np.float32), thresholds
-        )
-        used, references, places, _ = unpacked(edges, streams, starts, books.shape[1])
-        # A bit a dimension more would leave a quarter of the error.
-        error = float(((targets - restored) ** 2).sum(axis=1).mean()) * 4.0 ** (float(used.mean()) - bits)
-        if number >= ROUGH_ROUNDS and error < least:
-            best, least = (stored, thresholds), error
-        missed = np.empty_like(targets)
-        residuals.predictions(references, edges, restored, missed)
-        np.subtract(targets, missed, out=missed)
-        thresholds = _thresholds((missed**2).sum(axis=1), bits, len(books))
-        _refit(books, missed, used, streams, places)
+    rounds = ROUGH_ROUNDS + CODEBOOK_ROUNDS
+    with progress("fitting codewords", total=rounds, unit="rounds") as bar:
+        for number in range(rounds):
+            edges = few if number < ROUGH_ROUNDS else offsets
+            targets, stored = left[: edges[-1]], books.astype(np.float16)
+            streams, starts, restored = encode_residuals(
+                targets, along[: edges[-1]], edges, stored.astype(np.float32), thresholds
+            )
+            used, references, places, _ = unpacked(edges, streams, starts, books.shape[1])
+            # A bit a dimension more would leave a quarter of the error.
+            error = float(((targets - restored) ** 2).sum(axis=1).mean()) * 4.0 ** (float(used.mean()) - bits)
+            if number >= ROUGH_ROUNDS and error < least:
+                best, least = (stored, thresholds), error
+            missed = np.empty_like(targets)
+            residuals.predictions(references, edges, restored, missed)
+            np.subtract(targets, missed, out=missed)
+            thresholds = _thresholds((missed**2).sum(axis=1), bits, len(books))
+            _refit(books, missed, used, streams, places)
+            bar.advance(1)
     return best
 
 
