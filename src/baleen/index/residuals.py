@@ -1,9 +1,8 @@
 """The residual code: what the cells leave of a passage's vectors, told by references and in layers.
 
-Vectors of one passage resemble each other far more than those of a cell do: an encoder gives the words of a phrase, and
-the mentions of an entity, all but the same vector.  So what is left of a vector is first *predicted*, as the mean of what
-was restored of two earlier vectors of its passage, and only what the prediction misses is written down.  Either
-reference may be to nothing, which counts as zero, and both may be to the same vector.
+Vectors of one passage resemble each other far more than those of a cell do.  So what is left of a vector is first
+*predicted*, as the mean of what was restored of two earlier vectors of its passage, and only what the prediction misses
+is written down.  Either reference may be to nothing, which counts as zero, and both may be to the same vector.
 
 What is missed is written in *layers*, coarse to fine: in each, every eight dimensions are named by a byte, one of 256
 codewords of that layer and subspace, and all layers add up.  A vector that misses much uses all of them, one that misses
@@ -38,11 +37,8 @@ REACH = 255  # vectors of a passage that can be referred to: a reference is a by
 BEAM = 4  # beginnings that are kept from layer to layer: the rows that `distance_keys` takes
 ALONG = np.float32(8)  # how much more an error counts along the vector itself, where what it is compared with lies
 
-_SUMS = {
-    "reassoc",
-    "contract",
-    "nsz",
-}  # what lets sums be vectorised; the order is then the compiler's, not the caller's
+# What lets sums be vectorised; the order is then the compiler's, and the same for every caller.
+_SUMS = {"reassoc", "contract", "nsz"}
 
 
 def longest_stream(vectors: int, subspaces: int, layers: int) -> int:
@@ -237,13 +233,10 @@ def unpack(
 ) -> int:  # fmt: skip
     """Of every vector: its layers (t,), references (t, 2) and where its bytes start (t,); returns the deepest reference."""
     deepest = 0
-    depths = np.zeros(offsets[-1] - offsets[0] + 1, np.int64)
+    depths = np.zeros(REACH + 1, np.int64)
     for passage in range(len(offsets) - 1):
-        stream, first, n = (
-            residuals[residual_offsets[passage] :],
-            offsets[passage],
-            offsets[passage + 1] - offsets[passage],
-        )
+        stream, first = residuals[residual_offsets[passage] :], offsets[passage]
+        n = offsets[passage + 1] - first
         place = (n + 1) // 2 + 2 * n
         for t in range(n):
             layers[first + t] = layers_of(stream, t)
@@ -252,7 +245,8 @@ def unpack(
                 reference = stream[(n + 1) // 2 + 2 * t + r]
                 references[first + t, r] = reference
                 depth = max(depth, depths[reference] + (reference > 0))
-            depths[t + 1] = depth
+            if t < REACH:
+                depths[t + 1] = depth
             deepest = max(deepest, depth)
             places[first + t] = residual_offsets[passage] + place
             place += layers[first + t] * subspaces
@@ -283,7 +277,7 @@ def refit_layer(
     sums: Array,
     counts: Array,
 ) -> None:
-    """Add up, for each codeword of a layer (subspaces, 256), what the other layers leave to it, and how often it is used."""
+    """Add up, for each codeword of a layer (subspaces, 256), what other layers leave to it, and its uses."""
     total, subspaces = codebooks.shape[:2]
     left = np.empty(WIDTH, np.float32)
     for t in range(len(missed)):
