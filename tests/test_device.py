@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from baleen.index import Index
 from baleen.index.device import DeviceSearcher
@@ -47,9 +48,15 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def find(
-    index: Index, device: str, queries: list[QueryVectors], limits: Limits | None, focus: Focus, k: int = 10
+    index: Index,
+    device: str,
+    queries: list[QueryVectors],
+    limits: Limits | None,
+    focus: Focus,
+    k: int = 10,
+    hold: bool = False,
 ) -> list[Ranking]:
-    searcher = DeviceSearcher(index.codec, index.segments, device)
+    searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
     allowed = [[segment.alive for segment in index.segments]] * len(queries)
     return [index._rank(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
 
@@ -63,6 +70,28 @@ def test_a_batch_of_unlike_queries_is_brute_force_for_each(
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     for query, ranking in zip(queries, find(index, device, queries, limits, focus), strict=True):
         assert_ranks(ranking, slow_scores(index, query, TEXTS, focus), 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
+def test_vectors_that_are_held_score_as_those_restored_for_each_search(
+    index: Index, device: str, limits: Limits | None
+) -> None:
+    """Within what float16 rounds off."""
+    queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
+    everything = len(TEXTS)
+    held, restored = (find(index, device, queries, limits, (32, 8), everything, hold) for hold in (True, False))
+    for one, other in zip(held, restored, strict=True):
+        scores = {hit.pid: hit.score for hit in other.hits}
+        assert set(one.pids) == set(scores)
+        assert [hit.score for hit in one.hits] == pytest.approx([scores[pid] for pid in one.pids], abs=2e-3)
+
+
+def test_what_was_restored_once_needs_no_residuals_any_more(index: Index) -> None:
+    searcher = DeviceSearcher(index.codec, index.segments, "cpu", hold=True)
+    assert searcher.vectors is not None
+    assert searcher.vectors.dtype == torch.float16
+    assert hasattr(searcher, "residuals") == (index.codec.bits == 16)
 
 
 @pytest.mark.parametrize("device", DEVICES)

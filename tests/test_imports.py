@@ -23,7 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"embedded", "retriever", "condenser", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder"}),
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized"}),
-    frozenset({"corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch"}),
+    frozenset({"ahead", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch"}),
     frozenset({"types", "errors"}),
     frozenset({"records"}),
 )  # fmt: skip

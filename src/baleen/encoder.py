@@ -12,9 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any, Self
 
 import torch
 
+from baleen.ahead import ahead
 from baleen.batching import EncodedRows, in_order, token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
@@ -31,7 +30,7 @@ from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
 from baleen.model_folder import component_folder
 from baleen.projection import SAMPLE_TEXTS, principal_components
 from baleen.quantized import quantize_linears
-from baleen.tokenization import EncoderConfig, InputMaker, QueryIds, SpecialTokens
+from baleen.tokenization import EncoderConfig, InputMaker, PassageBatch, QueryIds, SpecialTokens
 from baleen.types import Passage, Query
 from baleen.vectors import PassageVectors, QueryVectors
 
@@ -234,28 +233,27 @@ class Encoder:
     ) -> Iterator[tuple[list[Passage], PassageVectors]]:
         """Some passages at a time, `chunk` if given, with their float16 vectors, in the order of `passages`.
 
-        `passages` may be a stream of any size: one chunk is read and tokenised ahead of the one being encoded.
+        `passages` may be a stream of any size: chunks are read and tokenised ahead of the one being encoded.
         """
         limit = batch_tokens or self.batch_tokens
         size = chunk or max(128, limit // 16)  # several batches' worth, so that sorting by length pays
-        source = iter(passages)
-        waiting: deque[tuple[list[Passage], Future[list[list[int]]]]] = deque()
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize") as pool:
-            while True:
-                part = list(islice(source, size))
-                if part:
-                    waiting.append((part, pool.submit(self.inputs.passage_ids, part)))
-                if len(waiting) == 2 or (waiting and not part):
-                    ready, ids = waiting.popleft()
-                    yield ready, self._encode_chunk(ids.result(), limit)
-                elif not part:
-                    return
+        for part, batches in ahead(self._passage_batches(passages, size, limit)):
+            yield part, self._encode_batches(batches)
 
-    def _encode_chunk(self, ids: list[list[int]], batch_tokens: int) -> PassageVectors:
+    def _passage_batches(
+        self, passages: Iterable[Passage], size: int, batch_tokens: int
+    ) -> Iterator[tuple[list[Passage], list[tuple[list[int], PassageBatch]]]]:
+        """`size` passages at a time, with the batches of like length that they make, each under its rows."""
+        source = iter(passages)
+        while part := list(islice(source, size)):
+            ids = self.inputs.passage_ids(part)
+            rows = token_batches(ids, batch_tokens)
+            yield part, [(some, self.inputs.passage_batch([ids[i] for i in some])) for some in rows]
+
+    def _encode_batches(self, batches: Iterable[tuple[list[int], PassageBatch]]) -> PassageVectors:
         parts: list[EncodedRows] = []
         with inference(self.model, self.dtype):
-            for rows in token_batches(ids, batch_tokens):
-                batch = self.inputs.passage_batch([ids[i] for i in rows])
+            for rows, batch in batches:
                 kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
                 encoded = self.model.forward_passages(batch.to(self.device))
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from baleen.ahead import ahead
 from baleen.errors import (
     ConfigError,
     CorpusError,
@@ -103,7 +104,7 @@ def _spooled(
     """A segment whose passages are written and encoded to float vectors, to be finished with a codec."""
     with closing(SegmentWriter(root, f"{layout.generation_name(generation)}/segment", encoder.dim)) as writer:
         with progress("encoding passages", total=total, unit="passages") as bar:
-            for batch, vectors in encoder.encode_passages(passages):
+            for batch, vectors in ahead(encoder.encode_passages(passages)):
                 writer.append(batch, vectors)
                 bar.advance(len(batch))
         yield writer

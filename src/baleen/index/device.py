@@ -1,14 +1,14 @@
 """The same search in torch, batched over queries, with the index in the device's memory.
 
 The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
-over restored vectors.  Everything is float; there is no int16 stage to refine.  A vector's residual rests on those that it
-refers to, so scores are restored, not vectors: what the layers alone score is added up along the references, all vectors
-of a passage at once, in as many rounds as references are deep.
+over restored vectors.  Everything is float; there is no int16 stage to refine.  Where memory allows, vectors are restored
+once, when the index is loaded, and held as float16; else for every search.  A vector's residual rests on those that it
+refers to: all vectors of a passage are restored at once, in as many rounds as references are deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 # Passages, and vectors with their padding, that are scored together: a GPU should not wait for the next kernel.
 PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2048, 2**19
 CELL_SCORE_BUDGET = 2**31  # bytes of cell scores that are held at once; sets how many queries make a batch
+MATCHES_AT_ONCE = 2**29  # of vectors with all lanes of a batch
+HELD_SHARE = 0.4  # of a GPU's free memory that restored vectors may take up
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,22 +65,37 @@ class Batch:
         claim = self.counts[query][0]
         return focus(matches[:, :claim], self.focus[0]) + focus(matches[:, claim:], self.focus[1])
 
+    def focused_all(self, matches: Tensor) -> Tensor:
+        """(n, queries * lanes) best matches of all queries -> (n, queries) focused scores."""
+        matches = matches.view(len(matches), *self.mask.shape)
+        parts = ((slice(None, self.claim), self.focus[0]), (slice(self.claim, None), self.focus[1]))
+        claim, facts = (focus(matches[..., lanes], keep, self.mask[:, lanes]) for lanes, keep in parts)
+        return claim + facts
+
 
 class DeviceSearcher:
-    """Holds all segments on one device; rows are numbered through, segment after segment."""
+    """Holds all segments on one device; rows are numbered through, segment after segment.
 
-    def __init__(self, codec: Codec, segments: Sequence[Segment], device: str) -> None:
+    `hold` says whether restored vectors are held too, two bytes a dimension; None: on a GPU that has room for them.
+    """
+
+    def __init__(self, codec: Codec, segments: Sequence[Segment], device: str, *, hold: bool | None = None) -> None:
         self.codec, self.device = codec, device
         self.starts = np.cumsum([0] + [len(segment) for segment in segments])
         self.centroids = self._put(codec.float_centroids[: codec.cells])
         nothing = np.zeros_like(codec.float_codebooks[:, :, :1])  # the codeword of a layer that a vector does not have
         self.codebooks = self._put(np.concatenate([codec.float_codebooks, nothing], axis=2))
         self.codes = self._join([segment.codes.astype(np.int32) for segment in segments], np.int32)
-        self._load_residuals(segments)
-        self.vectors = self._join([s.vectors for s in segments if s.vectors is not None], np.float16)
         self.lengths = self._join([np.diff(segment.offsets) for segment in segments], np.int64)
         self.firsts = self.lengths.cumsum(0) - self.lengths
         self._load_postings(segments)
+        self._load_residuals(segments)
+        self.vectors: Tensor | None = None
+        if codec.bits == 16:
+            self.vectors = self._join([s.vectors for s in segments if s.vectors is not None], np.float16)
+        elif hold or (hold is None and self._has_room()):
+            self.vectors = self._restore_all()
+            del self.residuals, self.layers, self.references, self.places
 
     def find(
         self,
@@ -103,11 +120,12 @@ class DeviceSearcher:
     @torch.inference_mode()
     def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:
         if limits is None or max(int(mask.sum()) for mask in allowed) <= limits.refined:
-            return [self._score_all(batch, query, mask) for query, mask in enumerate(allowed)]
+            return self._score_all(batch, allowed)
         found = self._search_batch(batch, limits, allowed)
         for query, mask in enumerate(allowed):
             if len(found[query]) < min(k, int(mask.sum())):  # the probed cells did not hold enough passages
-                found[query] = self._score_all(batch, query, mask)
+                rows = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
+                found[query] = self._found(rows, self._score(batch, query, rows))
         return found
 
     def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[Found]:
@@ -124,9 +142,19 @@ class DeviceSearcher:
             found.append(self._found(rows, self._score(batch, query, rows)))
         return found
 
-    def _score_all(self, batch: Batch, query: int, allowed: Array) -> Found:
-        rows = torch.from_numpy(np.flatnonzero(allowed)).to(self.device)
-        return self._found(rows, self._score(batch, query, rows))
+    def _score_all(self, batch: Batch, allowed: list[Array]) -> list[Found]:
+        """Every passage that is allowed, with the vectors of a passage restored once for all queries."""
+        masks = np.stack(allowed)
+        rows = np.flatnonzero(masks.any(axis=0))
+        lanes = batch.vectors.flatten(0, 1).T  # (width, queries * lanes)
+
+        def score(tokens: Tensor) -> Tensor:
+            return batch.focused_all((self._vectors(tokens) @ lanes).amax(dim=1))
+
+        scores = self._in_parts(torch.from_numpy(rows).to(self.device), score, lanes.shape[1], len(masks))
+        kept = [torch.from_numpy(np.flatnonzero(mask[rows])).to(self.device) for mask in masks]
+        placed = torch.from_numpy(rows).to(self.device)
+        return [self._found(placed[some], scores[some, query]) for query, some in enumerate(kept)]
 
     def _gather(self, scores: Tensor, mask: Tensor, limits: Limits) -> Tensor:
         """Evidence (queries, passages): for each lane the best of a passage's probed cells over the worst one probed."""
@@ -163,35 +191,37 @@ class DeviceSearcher:
         def score(tokens: Tensor) -> Tensor:
             return batch.focused(query, by_cell[self.codes[tokens].long()].amax(dim=1).float())  # (n, lanes)
 
-        return self._in_parts(rows, score)
+        return self._in_parts(rows, score, by_cell.shape[1])
 
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages over their restored vectors."""
         lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
-        if self.codec.bits == 16:
-            return self._in_parts(rows, lambda tokens: batch.focused(query, (self._stored(tokens) @ lanes).amax(dim=1)))
-        by_cell = self.centroids @ lanes  # (cells, own lanes)
 
         def score(tokens: Tensor) -> Tensor:
-            matches = by_cell[self.codes[tokens].long()] + self._restored(tokens, lanes)  # (n, tokens, lanes)
-            return batch.focused(query, matches.amax(dim=1))
+            return batch.focused(query, (self._vectors(tokens) @ lanes).amax(dim=1))
 
-        return self._in_parts(rows, score)
+        return self._in_parts(rows, score, lanes.shape[1])
 
-    def _in_parts(self, rows: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """(n,) scores of rows, by their tokens; passages of like length go together, so that little is padding."""
+    def _in_parts(self, rows: Tensor, score: Callable[[Tensor], Tensor], lanes: int, *each: int) -> Tensor:
+        """(n, *each) scores of rows by their tokens, which meet so many lanes."""
+        scores = torch.zeros((len(rows), *each), device=self.device)
+        for part, tokens in self._parts(rows, min(VECTORS_AT_ONCE, MATCHES_AT_ONCE // lanes)):
+            scores[part] = score(tokens)
+        return scores
+
+    def _parts(self, rows: Tensor, vectors: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Some of the rows at a time, as places in `rows`, and their tokens, so many at most unless one passage alone has
+        more.  Passages of like length go together, so that little is padding."""
         lengths, order = self.lengths[rows].sort()
         longest = lengths.tolist()  # waited for once
-        scores = torch.zeros(len(rows), device=self.device)
         first = 0
         while first < len(longest):
             last = min(first + PASSAGES_AT_ONCE, len(longest))
-            while last > first + 1 and (last - first) * longest[last - 1] > VECTORS_AT_ONCE:
+            while last > first + 1 and (last - first) * longest[last - 1] > vectors:
                 last = first + (last - first) // 2
             part = order[first:last]
-            scores[part] = score(self._tokens(rows[part], longest[last - 1]))
+            yield part, self._tokens(rows[part], longest[last - 1])
             first = last
-        return scores
 
     def _tokens(self, rows: Tensor, longest: int) -> Tensor:
         """(n, longest) positions of passages' vectors; a shorter one repeats its first, which refers to no
@@ -199,13 +229,16 @@ class DeviceSearcher:
         steps = torch.arange(longest, device=self.device)[None]
         return self.firsts[rows][:, None] + torch.where(steps < self.lengths[rows][:, None], steps, 0)
 
-    def _stored(self, tokens: Tensor) -> Tensor:
-        """(..., width) vectors as they are, at 16 bits."""
-        return torch.nn.functional.pad(self.vectors[tokens].float(), (0, self.codec.width - self.codec.dim))
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        """(n, tokens, width) float32: all vectors of n passages, in the mapped space."""
+        if self.vectors is None:
+            return self._restored(tokens)
+        held = self.vectors[tokens].float()
+        return torch.nn.functional.pad(held, (0, self.codec.width - held.shape[-1]))
 
-    def _restored(self, tokens: Tensor, lanes: Tensor) -> Tensor:
-        """(n, tokens, lanes): what the residual of every vector of n passages scores with each lane."""
-        own = self._layers(tokens) @ lanes
+    def _restored(self, tokens: Tensor) -> Tensor:
+        """`_vectors` from cells and residuals."""
+        own = self._layers(tokens)
         references = self.references[tokens].long()  # (n, tokens, 2)
         nothing = torch.zeros_like(own[:, :1])
         passages = torch.arange(len(tokens), device=self.device)[:, None]
@@ -213,7 +246,23 @@ class DeviceSearcher:
         for _ in range(self.deepest):
             known = torch.cat([nothing, restored], dim=1)
             restored = own + (known[passages, references[..., 0]] + known[passages, references[..., 1]]) / 2
-        return restored
+        return self.centroids[self.codes[tokens].long()] + restored
+
+    def _has_room(self) -> bool:
+        """Whether restored vectors fit on a GPU beside the rest."""
+        if torch.device(self.device).type != "cuda":
+            return False
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return 2 * self.codec.width * len(self.codes) <= HELD_SHARE * free
+
+    @torch.inference_mode()
+    def _restore_all(self) -> Tensor:
+        """(vectors, width) float16."""
+        held = torch.empty((len(self.codes), self.codec.width), dtype=torch.float16, device=self.device)
+        everything = torch.arange(len(self.lengths), device=self.device)
+        for _, tokens in self._parts(everything, VECTORS_AT_ONCE):
+            held[tokens] = self._restored(tokens).half()
+        return held
 
     def _layers(self, tokens: Tensor) -> Tensor:
         """(..., width): the sum of the codewords that vectors have of their own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from baleen.ahead import ahead
 from baleen.index import residuals
 from baleen.index.clustering import Nearest, in_threads, kmeans, nearest
 from baleen.index.codec import Codec, Encoded, padded, unpacked
@@ -31,7 +32,7 @@ ROUGH_ROUNDS, CODEBOOK_ROUNDS = 12, 10
 LAYERS = {1: 3, 2: 4, 4: 7}  # of bits a dimension: those on average, and as many more as the odd vector can use
 FINER = 0.36  # what a layer of one bit a dimension leaves of a normal distribution's energy
 STEP = 0.4  # between the energies from which on one layer more is used
-PASSAGES_AT_ONCE = 64
+PASSAGES_AT_ONCE = 16
 STRETCH = 0.5  # 0 leaves vectors as they are, 1 corrects for their second moment in full
 PRIOR_WEIGHT = 256  # how many vectors' worth of prior holds the codec open when the sample is small
 
@@ -91,13 +92,18 @@ class Quantizer:
         self.nearest = nearest or Nearest.of(self.centroids)
 
     def encode(self, passages: PassageVectors) -> Encoded:
-        codes, left, along = self.split(passages.vectors)
-        if not self.codec.layers:
-            return Encoded(codes, passages.offsets, np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64))
-        streams, offsets, _ = encode_residuals(
-            left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
-        )
-        return Encoded(codes, passages.offsets, streams, offsets)
+        (encoded,) = self.encode_all([passages])
+        return encoded
+
+    def encode_all(self, parts: Iterable[PassageVectors]) -> Iterator[Encoded]:
+        """Each of these encoded; cells are found, maybe on a GPU, while residuals of those before are written."""
+        for passages, (codes, left, along) in ahead((part, self.split(part.vectors)) for part in parts):
+            streams, starts = np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64)
+            if self.codec.layers:
+                streams, starts, _ = encode_residuals(
+                    left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
+                )
+            yield Encoded(codes, passages.offsets, streams, starts)
 
     @torch.inference_mode()
     def split(self, vectors: Array) -> tuple[Array, Array, Array]:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from baleen.ahead import ahead
 from baleen.errors import CorpusError
 from baleen.index.codec import Encoded
 from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
@@ -155,7 +156,7 @@ class SegmentWriter:
     def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
         """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
         lengths = self.lengths()
-        files = self._write_codes(map(quantizer.encode, _chunks(self._spool.read(), lengths)), advance)
+        files = self._write_codes(ahead(quantizer.encode_all(_chunks(self._spool.read(), lengths))), advance)
         if quantizer.codec.bits == 16:
             files["vectors"] = self._spool.keep(self.root)
         else:
