@@ -10,6 +10,7 @@ import pytest
 from baleen import cli
 from baleen.corpus import write
 from baleen.embedded import SHIPPED, write_untrained
+from baleen.encoder import Encoder
 from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
@@ -169,6 +170,30 @@ def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Pat
     assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
     done = baleen("verify", "whales sing", "--model", "whole", "--index", "a.index", "--json")
     assert done.json["verdict"]["label"] in ("supported", "not supported")
+
+
+def test_init_fits_the_projection_to_a_sample_of_a_corpus(baleen: Baleen, checkpoints: Path) -> None:
+    backbone = str(checkpoints.parent / "backbone")
+    fingerprints = {}
+    for name, options in {
+        "ours": [],
+        "theirs": ["--corpus", "corpus.jsonl"],
+        "some": ["--corpus", "corpus.jsonl", "--sample", "1"],
+        "again": ["--corpus", "corpus.jsonl", "--sample", "1"],
+        "small": ["--corpus", "corpus.jsonl", "--dim", "4"],
+    }.items():
+        assert baleen("init", backbone, *options, "--out", name).code == 0
+        fingerprints[name] = Encoder.load(name).fingerprint
+    assert fingerprints["again"] == fingerprints["some"]
+    assert len(set(fingerprints.values())) == 4
+    assert Encoder.load("small").dim == 4
+
+
+def test_init_refuses_more_dimensions_than_the_backbone_has(baleen: Baleen, checkpoints: Path) -> None:
+    done = baleen("init", str(checkpoints.parent / "backbone"), "--dim", "100000", "--out", "wide")
+    assert done.code != 0
+    assert "set dim lower" in done.err
+    assert not Path("wide").exists()
 
 
 def test_bench_verify_tells_where_the_time_goes(baleen: Baleen, checkpoints: Path) -> None:

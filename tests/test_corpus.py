@@ -8,6 +8,7 @@ import json
 import logging
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -485,3 +486,22 @@ class TestWriting:
     def test_a_name_that_cannot_be_written_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(CorpusError, match=message):
             corpus.write([], tmp_path / name)
+
+
+class TestSamples:
+    PASSAGES = tuple(Passage.from_sentences(str(number), "", [f"Number {number}."]) for number in range(40))
+
+    def test_no_more_than_are_there(self) -> None:
+        assert corpus.sample(iter(self.PASSAGES[:3]), 5) == list(self.PASSAGES[:3])
+        assert corpus.sample(iter([]), 5) == []
+
+    def test_the_same_seed_draws_the_same(self) -> None:
+        first, again, other = (corpus.sample(self.PASSAGES, 10, seed) for seed in (1, 1, 2))
+        assert first == again != other
+        assert len({passage.pid for passage in first}) == 10
+
+    def test_each_passage_is_drawn_as_often_as_any_other(self) -> None:
+        counts = Counter(passage.pid for seed in range(2000) for passage in corpus.sample(self.PASSAGES, 10, seed))
+        assert len(counts) == 40
+        # 500 each are expected, with a standard deviation of 19
+        assert max(abs(count - 500) for count in counts.values()) < 100

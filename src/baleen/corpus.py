@@ -16,6 +16,7 @@ import html
 import json
 import logging
 import os
+import random
 import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
@@ -92,6 +93,17 @@ def read(
     files = [file for path in given for file in _files(Path(path))]
     found = ((file.path, line, item) for file in files for line, item in _items(file, chunk_words, links))
     return _admitted(found, skip_bad, Tally() if tally is None else tally)
+
+
+def sample(passages: Iterable[Passage], count: int, seed: int = 0) -> list[Passage]:
+    """`count` of the passages, or all where there are no more: each as likely as any other, from a stream of any size."""
+    chance, kept = random.Random(seed), list[Passage]()
+    for number, passage in enumerate(passages):
+        if len(kept) < count:
+            kept.append(passage)
+        elif (place := chance.randrange(number + 1)) < count:
+            kept[place] = passage
+    return kept
 
 
 def expected(paths: Iterable[Path | str]) -> int:

@@ -18,7 +18,7 @@ import json
 import logging
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import as_file, files
 from itertools import islice
@@ -72,15 +72,18 @@ def demo_claims() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def untrained(backbone: str | Path | None = None) -> Encoder:
-    """An untrained encoder over a backbone: the one named, or a small one that is fetched."""
+def untrained(backbone: str | Path | None = None, passages: Iterable[Passage] | None = None, dim: int = 128) -> Encoder:
+    """An untrained encoder over a backbone: the one named, or a small one that is fetched.
+
+    Its projection is fitted to `passages`, some of those that will be searched; the demonstration's stand in for them.
+    """
     if backbone is None:
         with tempfile.TemporaryDirectory() as scratch:
-            return untrained(fetch([BACKBONE], Path(scratch))[0])
+            return untrained(fetch([BACKBONE], Path(scratch))[0], passages, dim)
     # An untrained backbone never learnt what a [MASK] after the query is for, so it does without.
-    config = EncoderConfig(mask_padding=False)
-    texts = [passage_text(passage.title, passage.text) for passage in demo_passages(SAMPLE)]
-    return Encoder.from_backbone(backbone, texts, config)
+    config = EncoderConfig(mask_padding=False, dim=dim)
+    chosen = demo_passages(SAMPLE) if passages is None else passages
+    return Encoder.from_backbone(backbone, [passage_text(each.title, each.text) for each in chosen], config)
 
 
 def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Path) -> None:

@@ -16,13 +16,25 @@ def init(
         str | None,
         typer.Option("--cross-encoder", help="Another, to read passages with: its untrained heads make a whole model"),
     ] = None,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option("--corpus", help="Collections that the projection is fitted to (repeatable)", show_default="ours"),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, help="So many of their passages")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of that sample")] = 0,
+    dim: Annotated[int, typer.Option(min=1, help="Of the vectors")] = 128,
     out: Annotated[Path, typer.Option("--out", help="The model's folder")] = Path("checkpoints/flipr-untrained"),
 ) -> None:
     """Make an untrained encoder of a BACKBONE: a starting point for training that already retrieves."""
+    from baleen.corpus import read
+    from baleen.corpus import sample as sampled
     from baleen.embedded import untrained, write_whole
+    from baleen.progress import track
 
+    passages = sampled(track(read(corpus), "sampling", unit="passages"), sample, seed) if corpus else None
+    encoder = untrained(backbone, passages, dim)
     if cross_encoder is None:
-        untrained(backbone).save(out)
+        encoder.save(out)
     else:
-        write_whole(out, untrained(backbone), cross_encoder)
+        write_whole(out, encoder, cross_encoder)
     typer.echo(str(out))
