@@ -278,3 +278,17 @@ def test_licences_are_of_code_weights_and_data(subject: Subject, tmp_path: Path)
     other = advice.licences(alone(tmp_path, "/a/my-own"), "x")
     assert "`my-own` (its licence is not known to this card)" in other
     assert "Other files of questions: this card does not know their licences" in other
+
+
+def test_claims_restated_from_questions_are_told_apart_from_synthetic_ones(tmp_path: Path) -> None:
+    first, *others = PLAN["collections"]
+    restated = {"dataset": "own", "file": "kit/restated-hotpotqa.jsonl.gz", "weight": 0.5}
+    plan = {**PLAN, "collections": [{**first, "train": [*first["train"], restated]}, *others]}
+    subject = read_subject(write_run(tmp_path, plan=plan))
+    told = making.data(subject)
+    assert "| restated | `kit/restated-hotpotqa.jsonl.gz` | training |" in told
+    assert "**Restated**: `kit/restated-hotpotqa.jsonl.gz`. A program made these claims" in told
+    assert "restated" not in told.partition("**Synthetic**")[2].partition("\n")[0]
+    said = advice.licences(subject, "MIT")
+    assert "- Restated claims: as the questions that they are made of." in said
+    assert "Other files of questions" not in said

@@ -115,3 +115,35 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
         write_card(Card("x"), tmp_path)
     with pytest.raises(ConfigError, match="there is no folder"):
         write_card(Card("x"), tmp_path / "absent" / "README.md")
+
+
+READY = {**PLAN, "retriever": {"ready": "runs/first/model"}}
+
+
+@pytest.mark.parametrize(
+    ("card", "made_from"),
+    [
+        ("---\nlicense: mit\nbase_model:\n  - BAAI/bge-small-en-v1.5\ndatasets:\n  - other\n---\n\n# It\n", ["BAAI/bge-small-en-v1.5"]),
+        ("---\nlicense: mit\n---\n\nbase_model:\n  - in the text, which tells nothing\n", []),
+        ("No front matter.\n", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_a_ready_retriever_that_has_a_card_is_made_from_what_that_says(
+    tmp_path: Path, card: str, made_from: list[str]
+) -> None:
+    run = write_run(tmp_path, plan=READY)
+    (run / "model" / "retriever" / "README.md").write_text(card)
+    made = make_card(read_subject(run))
+    assert "`first/model`, taken as it is: [its own card](retriever/README.md) tells of its training." in made.text
+    assert front_matter(made)[0] == ("license: mit" if made_from else "license: other")
+    named = [*made_from, "cross-encoder/ms-marco-MiniLM-L-12-v2"]
+    assert [line for line in front_matter(made) if "/bge" in line or "/ms-" in line] == [
+        f"  - {name}" for name in named
+    ]
+
+
+def test_a_ready_retriever_without_a_card_is_all_that_is_known_of_it(tmp_path: Path) -> None:
+    made = make_card(read_subject(write_run(tmp_path, plan=READY)))
+    assert "this card is not about its training" in made.text
+    assert "`first/model` (its licence is not known to this card)" in made.text

@@ -128,7 +128,9 @@ def licences(subject: Subject, weights: str) -> str:
         lines.append(f"Wikipedia's text, which these datasets are over: {BY_SA}.")
     if any(each.synthetic for each in subject.trained_on):
         lines.append("Synthetic questions: as the text that they are made of.")
-    if any(not each.synthetic and each.dataset not in DATASETS for each in subject.trained_on):
+    if any(each.restated for each in subject.trained_on):
+        lines.append("Restated claims: as the questions that they are made of.")
+    if any(not each.made and each.dataset not in DATASETS for each in subject.trained_on):
         lines.append("Other files of questions: this card does not know their licences; ask whoever made them.")
     if subject.holds_index:
         lines.append(

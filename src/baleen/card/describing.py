@@ -45,7 +45,12 @@ def _origins(subject: Subject) -> Iterator[str]:
     if starts:
         yield f"It was trained by `baleen train` for up to {run.plan.get('hops')} hops, starting from {_listed(starts)}."
     if run.ready is not None:
-        yield f"Its retriever is that of `{short_path(run.ready)}`, taken as it is: this card is not about its training."
+        told = (
+            "this card is not about its training"
+            if subject.retriever_card is None
+            else f"[its own card]({subject.retriever_card.place}) tells of its training"
+        )
+        yield f"Its retriever is that of `{short_path(run.ready)}`, taken as it is: {told}."
 
 
 def use(subject: Subject) -> str:

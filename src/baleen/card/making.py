@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from baleen.card.provenance import dataset_title, short_path
@@ -42,13 +42,21 @@ def data(subject: Subject) -> str:
         "Weight: how often a question is taken in training, beside those of weight 1. Limit: at most so many questions "
         f"of the file, drawn at random. {_order(subject)}",
     ]
-    made = [each for each in subject.files if each.synthetic]
-    if made:
-        names = ", ".join(dict.fromkeys(f"`{short_path(each.file)}`" for each in made))
+    if any(each.synthetic for each in subject.files):
+        names = _names(each for each in subject.files if each.synthetic)
         parts.append(
             f"**Synthetic**: {names}. No person wrote these questions: they were made out of a corpus by a program."
         )
+    if any(each.restated for each in subject.files):
+        names = _names(each for each in subject.files if each.restated)
+        parts.append(
+            f"**Restated**: {names}. A program made these claims, true and false ones, of people's questions and answers."
+        )
     return "\n\n".join(parts)
+
+
+def _names(files: Iterable[DataFile]) -> str:
+    return ", ".join(dict.fromkeys(f"`{short_path(each.file)}`" for each in files))
 
 
 def _order(subject: Subject) -> str:
@@ -69,7 +77,7 @@ def _corpus_rows(subject: Subject) -> list[list[str]]:
 
 
 def _file_row(each: DataFile) -> list[str]:
-    kind = "synthetic" if each.synthetic else dataset_title(each.dataset)
+    kind = "synthetic" if each.synthetic else "restated" if each.restated else dataset_title(each.dataset)
     usable = _count(each.questions) + (f" of all `{each.dataset}` files here" if each.shared and each.questions else "")
     limit = "-" if each.limit is None else f"{each.limit:,}"
     return [kind, f"`{short_path(each.file)}`", _purpose(each), usable, f"{each.weight:g}", limit, each.order]

@@ -15,7 +15,7 @@ from baleen.training.run_folder import DONE, PLAN
 
 PARTS = ("train", "dev")
 READ = "read"  # where questions to train on that are not searched for are counted
-SYNTHETIC = "synth"  # in the name of a file or of its collection
+SYNTHETIC, RESTATED = "synth", "restate"  # in the name of a file or of its collection
 _APART = ("facts", "reranker", "verifier", "answerer")
 
 
@@ -41,7 +41,21 @@ class DataFile:
     @property
     def synthetic(self) -> bool:
         """Whether its name, or its collection's, says that it was synthesised."""
-        return SYNTHETIC in f"{self.collection} {Path(self.file).name}".lower()
+        return SYNTHETIC in self._called
+
+    @property
+    def restated(self) -> bool:
+        """Whether they say that it was made of people's questions."""
+        return RESTATED in self._called and not self.synthetic
+
+    @property
+    def made(self) -> bool:
+        """Whether a program wrote it, not people."""
+        return self.synthetic or self.restated
+
+    @property
+    def _called(self) -> str:
+        return f"{self.collection} {Path(self.file).name}".lower()
 
 
 @dataclass(frozen=True)

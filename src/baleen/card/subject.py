@@ -10,6 +10,7 @@ from typing import Any
 
 from baleen.card.evaluations import Evaluation
 from baleen.card.provenance import DATASETS, Backbone, known_backbone
+from baleen.card.retriever_card import RetrieverCard, read_retriever_card
 from baleen.card.run_record import DataFile, RunRecord, read_run
 from baleen.card.weights import Weights, read_weights
 from baleen.model_folder import read_model
@@ -22,7 +23,7 @@ class Subject:
     """Everything that a card is written from.
 
     `weights`, `digest` and `settings` are of the model's folder; without one there are none.  `holds_index` says that
-    an index lies in that folder too.
+    an index lies in that folder too, `retriever_card` what a card beside the retriever's weights tells.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Subject:
     holds_index: bool = False
     evaluations: tuple[Evaluation, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    retriever_card: RetrieverCard | None = None
 
     @cached_property
     def files(self) -> list[DataFile]:
@@ -50,10 +52,14 @@ class Subject:
     def backbones(self) -> dict[str, Backbone | None]:
         """All that the model is made from, by the name that the plan has; None of one that is not known.
 
-        A retriever that was ready is one of these, and nothing is known of what it was made from in its turn.
+        Of a retriever that was ready, what its own card names; without one, itself, of which nothing is known.
         """
-        taken = {} if self.run.ready is None else {self.run.ready: None}
-        return {**taken, **{name: known_backbone(name) for name in self.run.backbones}}
+        taken = [] if self.run.ready is None else [self.run.ready]
+        if taken and self.retriever_card is not None and self.retriever_card.made_from:
+            taken = list(self.retriever_card.made_from)
+        return {
+            name: None if name == self.run.ready else known_backbone(name) for name in [*taken, *self.run.backbones]
+        }
 
     @property
     def languages(self) -> list[str]:
@@ -76,4 +82,5 @@ def read_subject(
     found = read_model(folder)
     holds_index = any(folder.glob("*/manifest.json"))
     weights, digest = tuple(read_weights(found)), model_digest(found)
-    return Subject(called, run, weights, digest, holds_index, tuple(evaluations), found.settings)
+    card = read_retriever_card(folder, found.components.get("retriever"))
+    return Subject(called, run, weights, digest, holds_index, tuple(evaluations), found.settings, card)
