@@ -122,7 +122,9 @@ def encode_residuals(
 ) -> tuple[Array, Array, Array]:
     """The streams of passages end to end, where each starts, and what they restore: on all cores."""
     layers, subspaces = codebooks.shape[:2]
+    words = np.ascontiguousarray(codebooks)
     columns = np.ascontiguousarray(codebooks.transpose(0, 1, 3, 2))
+    norms = (codebooks**2).sum(axis=3)
     room = [residuals.longest_stream(int(length), subspaces, layers) for length in np.diff(offsets)]
     starts = np.concatenate([[0], np.cumsum(room, dtype=np.int64)])
     streams, sizes = np.empty(starts[-1], np.uint8), np.empty(len(room), np.int64)
@@ -132,7 +134,7 @@ def encode_residuals(
         part = slice(first, first + PASSAGES_AT_ONCE)
         edges = offsets[first : first + PASSAGES_AT_ONCE + 1]
         residuals.encode_passages(
-            left, along, edges, columns, thresholds, streams, starts[part], restored, sizes[part]
+            left, along, edges, words, columns, norms, thresholds, streams, starts[part], restored, sizes[part]
         )  # fmt: skip
 
     in_threads(run, range(0, len(room), PASSAGES_AT_ONCE))

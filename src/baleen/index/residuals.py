@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from baleen.index.vector_ir import LANES, distance_keys, smallest_key
+from baleen.index.vector_ir import first_nearest_codewords, nearest_codewords
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +34,7 @@ WIDTH = 8  # dimensions that a byte stands for: 1 bit each
 CODEWORDS = 256
 DEEPEST = 15  # references from a vector to one without any
 REACH = 255  # vectors of a passage that can be referred to: a reference is a byte
-BEAM = 4  # beginnings that are kept from layer to layer: the rows that `distance_keys` takes
+BEAM = 4  # beginnings that are kept from layer to layer: as many as `nearest_codewords` takes and gives
 ALONG = np.float32(8)  # how much more an error counts along the vector itself, where what it is compared with lies
 
 # What lets sums be vectorised; the order is then the compiler's, and the same for every caller.
@@ -54,37 +54,41 @@ def layers_of(stream: Array, vector: int) -> int:
 
 @njit(nogil=True, cache=True)
 def encode_passages(
-    left: Array, along: Array, offsets: Array, columns: Array, thresholds: Array, streams: Array, starts: Array,
-    restored: Array, sizes: Array,
+    left: Array, along: Array, offsets: Array, words: Array, columns: Array, norms: Array, thresholds: Array,
+    streams: Array, starts: Array, restored: Array, sizes: Array,
 ) -> None:  # fmt: skip
     """Write the stream of each passage p at streams[starts[p]], its bytes to sizes[p], and what it restores.
 
-    `left` (t, D) is what the cells leave, `columns` (layers, subspaces, WIDTH, 256) the codewords side by side;
+    `left` (t, D) is what the cells leave, `words` (layers, subspaces, 256, WIDTH) are the codewords, `columns`
+    (layers, subspaces, WIDTH, 256) the same side by side, `norms` (layers, subspaces, 256) their squares;
     thresholds[i] is the squared norm of what is missed from which on more than i layers are used;
     `along` (t, D) are the directions of queries that are like the vectors.
     """
     for passage in range(len(offsets) - 1):
         span = slice(offsets[passage], offsets[passage + 1])
         stream = streams[starts[passage] :]
-        sizes[passage] = _encode(left[span], along[span], columns, thresholds, restored[span], stream)
+        sizes[passage] = _encode(left[span], along[span], words, columns, norms, thresholds, restored[span], stream)
 
 
 @njit(nogil=True, cache=True)
-def _encode(left: Array, along: Array, columns: Array, thresholds: Array, restored: Array, stream: Array) -> int:
+def _encode(
+    left: Array, along: Array, words: Array, columns: Array, norms: Array, thresholds: Array, restored: Array,
+    stream: Array,
+) -> int:  # fmt: skip
     n, dim = left.shape
     layers, subspaces = columns.shape[:2]
     known = min(n, REACH)
     products = np.zeros((known + 1, known + 1), np.float32)  # of what was restored, with nothing as number 0
-    closeness = np.zeros(known + 1, np.float32)
-    depths, open_to = np.zeros(n + 1, np.int64), np.zeros(known + 1, np.int64)
+    values = np.zeros(known + 1, np.float32)
+    depths = np.zeros(n + 1, np.int64)
     missed = np.empty(dim, np.float32)
     beams = np.zeros((2, BEAM, WIDTH), np.float32)
     paths = np.empty((2, BEAM, layers), np.uint8)
-    keys = np.empty(BEAM * CODEWORDS, np.int32)
+    places = np.empty(BEAM, np.int32)
     stream[: (n + 1) // 2] = 0
     references, place = (n + 1) // 2, (n + 1) // 2 + 2 * n
     for t in range(n):
-        first, second = _choose_references(left[t], restored, min(t, REACH), products, closeness, depths, open_to)
+        first, second = _choose_references(left[t], restored, min(t, REACH), products, values, depths)
         stream[references + 2 * t], stream[references + 2 * t + 1] = first, second
         depths[t + 1] = max(depths[first] + (first > 0), depths[second] + (second > 0))
         _predict(left[t], restored, first, second, missed)
@@ -93,7 +97,7 @@ def _encode(left: Array, along: Array, columns: Array, thresholds: Array, restor
         while count < layers and energy >= thresholds[count]:
             count += 1
         stream[t >> 1] |= np.uint8(count << (4 * (t & 1)))
-        _encode_layers(missed, along[t], columns[layers - count :], beams, paths, keys, stream[place:])
+        _encode_layers(missed, along[t], words, columns, norms, layers - count, beams, paths, places, stream, place)
         restored[t] = left[t] - missed
         place += count * subspaces
         if t < known:
@@ -120,29 +124,37 @@ def _dot(left: Array, right: Array) -> Any:
 
 @njit(nogil=True, cache=True)
 def _choose_references(
-    vector: Array, restored: Array, known: int, products: Array, closeness: Array, depths: Array, open_to: Array
+    vector: Array, restored: Array, known: int, products: Array, values: Array, depths: Array
 ) -> tuple[int, int]:
-    """The two earlier vectors whose mean is nearest to this one; nothing, number 0, is one of them."""
-    count = 1  # open_to[0] is nothing
+    """The two earlier vectors whose mean is nearest to this one; nothing, number 0, is one of them.
+
+    What a mean explains is what each of the two is worth by itself, less half their product.
+    """
+    values[0] = 0
     for other in range(1, known + 1):
-        closeness[other] = _dot(vector, restored[other - 1])
-        if depths[other] < DEEPEST:
-            open_to[count] = other
-            count += 1
+        worth = _dot(vector, restored[other - 1]) - np.float32(0.25) * products[other, other]
+        values[other] = worth if depths[other] < DEEPEST else -np.inf
     best, first, second = np.float32(0), 0, 0
-    for i in range(count):
-        one = open_to[i]
-        own = closeness[one] - np.float32(0.25) * products[one, one]
-        for j in range(i + 1):
-            other = open_to[j]
-            gain = (
-                own
-                + closeness[other]
-                - np.float32(0.25) * (np.float32(2) * products[one, other] + products[other, other])
-            )
-            if gain > best:
-                best, first, second = gain, one, other
+    for one in range(known + 1):
+        gain = values[one] + _largest_rest(values, products[one], one + 1)
+        if gain > best:
+            best, first = gain, one
+    largest = np.float32(-np.inf)
+    for other in range(first + 1):
+        rest = values[other] - np.float32(0.5) * products[first, other]
+        if rest > largest:
+            largest, second = rest, other
     return first, second
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def _largest_rest(values: Array, products: Array, count: int) -> Any:
+    """The largest of the first values less half their products; the flags let it be found in vectors."""
+    largest = np.float32(-np.inf)
+    for other in range(count):
+        rest = values[other] - np.float32(0.5) * products[other]
+        largest = max(largest, rest)
+    return largest
 
 
 @njit(nogil=True, cache=True)
@@ -159,46 +171,48 @@ def _predict(vector: Array, restored: Array, first: int, second: int, missed: Ar
 
 @njit(nogil=True, cache=True)
 def _encode_layers(
-    missed: Array, along: Array, columns: Array, beams: Array, paths: Array, keys: Array, stream: Array
-) -> None:
-    """Write the codewords of all these layers, and leave in `missed` what they still miss."""
-    layers, subspaces = columns.shape[:2]
+    missed: Array, along: Array, words: Array, columns: Array, norms: Array, first: int, beams: Array, paths: Array,
+    places: Array, stream: Array, start: int,
+) -> None:  # fmt: skip
+    """Write the codewords of the layers from `first` on to stream[start:], and leave in `missed` what they still miss.
+
+    No part of an array is taken in here: each would be counted by who refers to it, which costs as much as its use.
+    """
+    layers, subspaces = words.shape[:2]
     error = np.float32(0)  # along the vector, of the subspaces so far
-    for s in range(subspaces if layers > 0 else 0):
-        tail = slice(s * WIDTH, (s + 1) * WIDTH)
-        beams[0, 0] = missed[tail]
-        count, now = 1, 0
-        for layer in range(layers):
-            column = columns.ctypes.data + (layer * subspaces + s) * WIDTH * CODEWORDS * 4
-            distance_keys(beams.ctypes.data + now * BEAM * WIDTH * 4, column, WIDTH, keys.ctypes.data)
-            for chosen in range(BEAM):
-                place = smallest_key(keys.ctypes.data, count * CODEWORDS // LANES) & (BEAM * CODEWORDS - 1)
-                keys[place] = 2**31 - 1
-                beam, code = place // CODEWORDS, place % CODEWORDS
-                for j in range(WIDTH):
-                    beams[1 - now, chosen, j] = beams[now, beam, j] - columns[layer, s, j, code]
-                for before in range(layer):
-                    paths[1 - now, chosen, before] = paths[now, beam, before]
-                paths[1 - now, chosen, layer] = code
-            count, now = BEAM, 1 - now
-        best, error = _least_along(beams[now], along[tail], error)
-        missed[tail] = beams[now, best]
-        for layer in range(layers):
-            stream[layer * subspaces + s] = paths[now, best, layer]
-
-
-@njit(nogil=True, cache=True)
-def _least_along(tails: Array, along: Array, error: Any) -> tuple[int, Any]:
-    """Of what the best few leave, the least by its squared norm and the squared error along the vector so far."""
-    best, least, after = 0, np.float32(np.inf), error
-    for beam in range(BEAM):
-        norm, total = np.float32(0), np.float32(error)
+    for s in range(subspaces if layers > first else 0):
         for j in range(WIDTH):
-            norm += tails[beam, j] * tails[beam, j]
-            total += along[j] * tails[beam, j]
-        if norm + ALONG * total * total < least:
-            best, least, after = beam, norm + ALONG * total * total, total
-    return best, after
+            beams[0, 0, j] = missed[s * WIDTH + j]
+        now = 0
+        for layer in range(first, layers):
+            place = layer * subspaces + s
+            rows, square = beams.ctypes.data + now * BEAM * WIDTH * 4, norms.ctypes.data + place * CODEWORDS * 4
+            column = columns.ctypes.data + place * WIDTH * CODEWORDS * 4
+            if layer == first:
+                first_nearest_codewords(rows, column, square, WIDTH, places.ctypes.data)
+            else:
+                nearest_codewords(rows, column, square, WIDTH, places.ctypes.data)
+            for chosen in range(BEAM):
+                beam, code = places[chosen] >> 8, places[chosen] & 255
+                for j in range(WIDTH):
+                    beams[1 - now, chosen, j] = beams[now, beam, j] - words[layer, s, code, j]
+                for earlier in range(layer - first):
+                    paths[1 - now, chosen, earlier] = paths[now, beam, earlier]
+                paths[1 - now, chosen, layer - first] = code
+            now = 1 - now
+        best, least, after = 0, np.float32(np.inf), error
+        for beam in range(BEAM):  # the least by its squared norm and the squared error along the vector so far
+            norm, total = np.float32(0), error
+            for j in range(WIDTH):
+                norm += beams[now, beam, j] * beams[now, beam, j]
+                total += along[s * WIDTH + j] * beams[now, beam, j]
+            if norm + ALONG * total * total < least:
+                best, least, after = beam, norm + ALONG * total * total, total
+        error = after
+        for j in range(WIDTH):
+            missed[s * WIDTH + j] = beams[now, best, j]
+        for layer in range(layers - first):
+            stream[start + layer * subspaces + s] = paths[now, best, layer]
 
 
 @njit(nogil=True, cache=True)

@@ -47,6 +47,10 @@ def _larger(builder: ir.IRBuilder, left: Any, right: Any) -> Any:
     return builder.select(builder.icmp_signed(">", left, right), left, right)
 
 
+def _smaller(builder: ir.IRBuilder, left: Any, right: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", left, right), left, right)
+
+
 def _mean(builder: ir.IRBuilder, left: Any, right: Any) -> Any:
     """(left + right) >> 1 of int16, rounded down, without an overflow in between."""
     differing = builder.ashr(builder.xor(left, right), _splat(_WORDS, 1))
@@ -242,52 +246,73 @@ def first_largest(typing_context: Any, values: Any, blocks: Any) -> tuple[Any, C
 
 
 @intrinsic
-def distance_keys(typing_context: Any, rows: Any, columns: Any, width: Any, out: Any) -> tuple[Any, Callable[..., Any]]:
-    """out[r][code] (int32) = the squared distance of row r from each of 256 codewords, for 4 rows of `width` floats.
+def nearest_codewords(
+    typing_context: Any, rows: Any, columns: Any, norms: Any, width: Any, out: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """out (4) int32 = the places, 256 r + code, of the four smallest distances of 4 rows of `width` floats from 256 codewords.
 
-    `columns` is (width, 256).  In the low 10 bits of a distance's own stands its place, 256 r + code: one minimum then
-    finds both, without a branch.
+    `columns` is (width, 256), `norms` (256,) their squares.  In the low 10 bits of a squared distance's own stands its
+    place: one minimum then finds both, without a branch.  Of each row's codewords 64 apart no more than the nearest is
+    among the four: so nothing goes through memory, and a second of them is rarely missed.
     """
+    return nb.void(nb.uintp, nb.uintp, nb.uintp, nb.int64, nb.uintp), _nearest_codewords(_ROWS)
 
+
+@intrinsic
+def first_nearest_codewords(
+    typing_context: Any, rows: Any, columns: Any, norms: Any, width: Any, out: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """`nearest_codewords` of one row, and none is missed."""
+    return nb.void(nb.uintp, nb.uintp, nb.uintp, nb.int64, nb.uintp), _nearest_codewords(1)
+
+
+def _nearest_codewords(count: int) -> Callable[..., Any]:
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        rows, columns, width, out = arguments
-        addresses = [builder.add(rows, builder.mul(width, _const(4 * row))) for row in range(_ROWS)]
-        for first in range(0, 256, LANES):
-            sums = [_Cell(builder, _splat(_FLOATS, 0.0)) for _ in addresses]
+        rows, columns, norms, width, out = arguments
+        addresses = [builder.add(rows, builder.mul(width, _const(4 * row))) for row in range(count)]
+        squares = [_spread(builder, _square(builder, address, width), _FLOATS) for address in addresses]
+        none = _splat(_INTS, 2**31 - 1)
+        best = [none] * 4
+        for number, first in enumerate(range(0, 256, LANES)):
+            own = _at(builder, norms, _const(4 * first), _FLOATS, 4)
+            sums = [_Cell(builder, builder.fadd(own, square)) for square in squares]
             with cgutils.for_range(builder, width) as loop:
                 offset = builder.mul(loop.index, _const(4))
                 column = _at(
                     builder, columns, builder.add(builder.mul(offset, _const(256)), _const(4 * first)), _FLOATS, 4
                 )
                 for row, total in zip(addresses, sums, strict=True):
-                    difference = builder.fsub(_spread(builder, _at(builder, row, offset, _F32, 4), _FLOATS), column)
-                    square = builder.fmul(difference, difference, flags=["contract"])
-                    total.set(builder.fadd(total.get(), square, flags=["contract"]))
+                    scalar = builder.fmul(_at(builder, row, offset, _F32, 4), ir.Constant(_F32, -2.0))
+                    product = builder.fmul(_spread(builder, scalar, _FLOATS), column, flags=["contract"])
+                    total.set(builder.fadd(total.get(), product, flags=["contract"]))
             for row, total in enumerate(sums):
-                place = 256 * row + first
-                bits = builder.and_(builder.bitcast(total.get(), _INTS), _splat(_INTS, -1024))
-                key = builder.or_(bits, ir.Constant(_INTS, list(range(place, place + LANES))))
-                builder.store(key, _pointer(builder, builder.add(out, _const(4 * place)), _INTS), align=4)
-        return context.get_dummy_value()
-
-    return nb.void(nb.uintp, nb.uintp, nb.int64, nb.uintp), codegen
-
-
-@intrinsic
-def smallest_key(typing_context: Any, keys: Any, blocks: Any) -> tuple[Any, Callable[..., Any]]:
-    """The smallest of `blocks` x 64 int32."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        keys, blocks = arguments
-        best = _Cell(builder, _splat(_INTS, 2**31 - 1))
-        with cgutils.for_range(builder, blocks) as loop:
-            block = _at(builder, keys, builder.mul(loop.index, _const(4 * LANES)), _INTS, 4)
-            best.set(builder.select(builder.icmp_signed("<", block, best.get()), block, best.get()))
+                positive = builder.fcmp_ordered(">", total.get(), _splat(_FLOATS, 0.0))  # but for what is rounded off
+                distance = builder.select(positive, total.get(), _splat(_FLOATS, 0.0))
+                places = ir.Constant(_INTS, list(range(256 * row + first, 256 * row + first + LANES)))
+                key = builder.or_(builder.and_(builder.bitcast(distance, _INTS), _splat(_INTS, -1024)), places)
+                mine = number if count == 1 else row
+                best[mine] = _smaller(builder, key, best[mine])
         kind = ir.FunctionType(_I32, [_INTS])
         reduce = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.smin.v64i32")
-        return builder.call(reduce, [best.get()])
+        for number in range(4):
+            pairs = [_smaller(builder, *best[:2]), _smaller(builder, *best[2:])]
+            key = builder.call(reduce, [_smaller(builder, *pairs)])
+            place = builder.and_(key, ir.Constant(_I32, 1023))
+            builder.store(place, _pointer(builder, builder.add(out, _const(4 * number)), _I32), align=4)
+            taken = _spread(builder, key, _INTS)
+            best = [builder.select(builder.icmp_signed("==", part, taken), none, part) for part in best]
+        return context.get_dummy_value()
 
-    return nb.int32(nb.uintp, nb.int64), codegen
+    return codegen
+
+
+def _square(builder: ir.IRBuilder, row: Any, width: Any) -> Any:
+    """The squared norm of a row of `width` floats."""
+    total = _Cell(builder, ir.Constant(_F32, 0.0))
+    with cgutils.for_range(builder, width) as loop:
+        value = _at(builder, row, builder.mul(loop.index, _const(4)), _F32, 4)
+        total.set(builder.fadd(total.get(), builder.fmul(value, value)))
+    return total.get()
 
 
 def _keep_larger(builder: ir.IRBuilder, best: _Cell, numbers: _Cell, values: Any, number: Any) -> None:
