@@ -107,7 +107,9 @@ part_pipelines() {
 
 part_untrained() {
     local model=$FIGURES/untrained dataset
-    [ -e "$model/config.json" ] || step "$BALEEN" init "$BACKBONE" --out "$model"
+    local sample=() file
+    for file in $(corpus wiki); do sample+=(--corpus "$file"); done
+    [ -e "$model/config.json" ] || step "$BALEEN" init "$BACKBONE" "${sample[@]}" --out "$model"
     index "$model" "$FIGURES/untrained-index" --bits 16
     for dataset in "${FILES[@]}"; do
         evaluate untrained-maxsim "$dataset" "$dataset" --model "$model" \
