@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from baleen.ablation.plan import read_ablation
 from baleen.cli.app import app
 from baleen.datasets import read_examples
 from baleen.training.plan import read_plan
@@ -157,3 +158,12 @@ def test_new_readers_are_trained_as_those_of_the_small_models_are_for_a_retrieve
     assert readers.reading == small.reading
     assert readers.retriever.ready == "baleen-small"
     assert readers.retriever.depths == small.retriever.depths
+
+
+def test_an_ablation_of_the_shipped_model_trains_retrievers_as_its_plan_does() -> None:
+    small, plan = read_plan(ROOT / "runs" / "small.toml"), read_ablation(ROOT / "runs" / "ablation.toml")
+    assert plan.train.retriever == small.retriever
+    assert [each.corpus for each in plan.train.collections] == [each.corpus for each in small.collections]
+    assert (plan.settings.model, plan.settings.readers) == ("baleen-small", "first")
+    assert [row.letter for row in plan.rows] == list("ABCDEF")
+    assert [each.name for each in plan.questions] == ["wiki-hover-dev", "wiki-exfever-dev"]
