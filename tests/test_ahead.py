@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -38,6 +39,12 @@ def test_an_error_comes_after_the_items_before_it() -> None:
     assert workers() == 0
 
 
+def test_what_cannot_be_iterated_over_is_an_error_and_no_wait() -> None:
+    with pytest.raises(TypeError):
+        list(ahead(5))  # type: ignore[call-overload]
+    assert workers() == 0
+
+
 def test_an_error_of_the_consumer_closes_the_source() -> None:
     closed = threading.Event()
 
@@ -48,9 +55,13 @@ def test_an_error_of_the_consumer_closes_the_source() -> None:
         finally:
             closed.set()
 
-    stream = ahead(endless())
-    assert next(stream) == 0
-    stream.close()
+    def consume() -> None:
+        with closing(ahead(endless())) as stream:
+            for _ in stream:
+                raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        consume()
     assert closed.is_set()
     assert workers() == 0
 

@@ -124,6 +124,7 @@ READY = {**PLAN, "retriever": {"ready": "runs/first/model"}}
     ("card", "made_from"),
     [
         ("---\nlicense: mit\nbase_model:\n  - BAAI/bge-small-en-v1.5\ndatasets:\n  - other\n---\n\n# It\n", ["BAAI/bge-small-en-v1.5"]),
+        ('---\nbase_model: "BAAI/bge-small-en-v1.5"\nlicense: mit\n---\n', ["BAAI/bge-small-en-v1.5"]),
         ("---\nlicense: mit\n---\n\nbase_model:\n  - in the text, which tells nothing\n", []),
         ("No front matter.\n", []),
         ("", []),

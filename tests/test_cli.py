@@ -189,6 +189,13 @@ def test_init_fits_the_projection_to_a_sample_of_a_corpus(baleen: Baleen, checkp
     assert Encoder.load("small").dim == 4
 
 
+@pytest.mark.parametrize("option", ["--sample", "--seed"])
+def test_init_refuses_a_sample_of_nothing(baleen: Baleen, checkpoints: Path, option: str) -> None:
+    done = baleen("init", str(checkpoints.parent / "backbone"), option, "3", "--out", "lone")
+    assert done.code == 2
+    assert "--corpus" in done.err
+
+
 def test_init_refuses_more_dimensions_than_the_backbone_has(baleen: Baleen, checkpoints: Path) -> None:
     done = baleen("init", str(checkpoints.parent / "backbone"), "--dim", "100000", "--out", "wide")
     assert done.code != 0

@@ -85,7 +85,7 @@ def test_a_passage_does_not_depend_on_its_batch_or_chunk(encoder: Encoder) -> No
     assert_same(passage_vectors(encoder, CORPUS, chunk=3, batch_tokens=100), alone)
 
 
-def test_passages_stream_in_order_with_at_most_one_chunk_read_ahead(encoder: Encoder) -> None:
+def test_passages_stream_in_order_with_at_most_two_chunks_read_ahead(encoder: Encoder) -> None:
     taken: list[str] = []
 
     def source() -> Iterator[Passage]:
@@ -96,7 +96,7 @@ def test_passages_stream_in_order_with_at_most_one_chunk_read_ahead(encoder: Enc
     stream = encoder.encode_passages(source(), chunk=2)
     passages, vectors = next(stream)
     assert [passage.pid for passage in passages] == ["p0", "p1"]
-    assert len(taken) == 4
+    assert len(taken) <= 6
     assert vectors.vectors.dtype == np.float16
     assert len(vectors) == 2
     assert [p.pid for part, _ in stream for p in part] == [f"p{i}" for i in range(2, 8)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from queue import Empty, Queue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -20,15 +20,16 @@ class _End:
 def ahead(items: Iterable[Item], room: int = 1) -> Generator[Item]:
     """The same items in the same order; up to `room` of them wait here, while a thread makes the one after.
 
-    An error comes when its turn does, after every item before it.  Closing this ends the thread and closes `items`.
+    An error comes when its turn does, after every item before it.  Closing this ends the thread, which is waited for
+    until it has made what it is at, and closes `items`: who may fail on the way should hold it by `closing`.
     """
     waiting: Queue[Item | _End] = Queue(room)
     unwanted = Event()
 
     def work() -> None:
         end = _End()
-        source = iter(items)
         try:
+            source = iter(items)
             for item in source:
                 waiting.put(item)
                 del item  # or it would be held while the next one is made
@@ -50,7 +51,7 @@ def ahead(items: Iterable[Item], room: int = 1) -> Generator[Item]:
             raise item.error
     finally:
         unwanted.set()
-        while worker.is_alive():  # make room for what it still has in hand
+        while worker.is_alive() and current_thread() is not worker:  # make room for what it still has in hand
             try:
                 waiting.get(timeout=0.01)
             except Empty:

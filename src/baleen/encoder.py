@@ -13,6 +13,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -233,12 +234,13 @@ class Encoder:
     ) -> Iterator[tuple[list[Passage], PassageVectors]]:
         """Some passages at a time, `chunk` if given, with their float16 vectors, in the order of `passages`.
 
-        `passages` may be a stream of any size: chunks are read and tokenised ahead of the one being encoded.
+        `passages` may be a stream of any size: up to two chunks are read and tokenised ahead of the one being encoded.
         """
         limit = batch_tokens or self.batch_tokens
         size = chunk or max(128, limit // 16)  # several batches' worth, so that sorting by length pays
-        for part, batches in ahead(self._passage_batches(passages, size, limit)):
-            yield part, self._encode_batches(batches)
+        with closing(ahead(self._passage_batches(passages, size, limit))) as chunks:
+            for part, batches in chunks:
+                yield part, self._encode_batches(batches)
 
     def _passage_batches(
         self, passages: Iterable[Passage], size: int, batch_tokens: int
@@ -252,10 +254,11 @@ class Encoder:
 
     def _encode_batches(self, batches: Iterable[tuple[list[int], PassageBatch]]) -> PassageVectors:
         parts: list[EncodedRows] = []
+        device = self.model.projection.weight.device  # which of several, whatever the thread takes for the current one
         with inference(self.model, self.dtype):
             for rows, batch in batches:
-                kept = batch.keep.flatten().nonzero().squeeze(1).to(self.device)
-                encoded = self.model.forward_passages(batch.to(self.device))
+                kept = batch.keep.flatten().nonzero().squeeze(1).to(device)
+                encoded = self.model.forward_passages(batch.to(device))
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
                 parts.append(EncodedRows(rows, vectors, batch.keep.sum(dim=1).tolist()))
         return in_order(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -24,6 +25,15 @@ def read_retriever_card(model: Path, component: str | None) -> RetrieverCard | N
         return None
     lines = file.read_text("utf-8").splitlines()
     front = list(takewhile(lambda line: line != "---", lines[1:])) if lines[:1] == ["---"] else []
-    found = front[front.index("base_model:") + 1 :] if "base_model:" in front else []
-    items = takewhile(lambda line: line.strip().startswith("- "), found)
-    return RetrieverCard(f"{component}/{file.name}", tuple(item.strip().removeprefix("- ") for item in items))
+    return RetrieverCard(f"{component}/{file.name}", tuple(_items(front, "base_model")))
+
+
+def _items(front: list[str], key: str) -> Iterator[str]:
+    """What a key of the front matter has: one name behind it, or a list below."""
+    start = next((number for number, line in enumerate(front) if line.startswith(f"{key}:")), len(front))
+    for line in front[start : start + 1]:
+        name = line.partition(":")[2].strip()
+        if name:
+            yield name.strip("\"'")
+    for line in takewhile(lambda line: line.strip().startswith("- "), front[start + 1 :]):
+        yield line.strip().removeprefix("- ").strip("\"'")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+SAMPLE = 2_000
+
 
 def init(
     backbone: Annotated[
@@ -20,8 +22,10 @@ def init(
         list[Path] | None,
         typer.Option("--corpus", help="Collections that the projection is fitted to (repeatable)", show_default="ours"),
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, help="So many of their passages")] = 2000,
-    seed: Annotated[int, typer.Option(help="Of that sample")] = 0,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="So many of their passages", show_default=f"{SAMPLE:,}")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of that sample", show_default="0")] = None,
     dim: Annotated[int, typer.Option(min=1, help="Of the vectors")] = 128,
     out: Annotated[Path, typer.Option("--out", help="The model's folder")] = Path("checkpoints/flipr-untrained"),
 ) -> None:
@@ -31,7 +35,11 @@ def init(
     from baleen.embedded import untrained, write_whole
     from baleen.progress import track
 
-    passages = sampled(track(read(corpus), "sampling", unit="passages"), sample, seed) if corpus else None
+    if not corpus and not (sample is None and seed is None):
+        raise typer.BadParameter("--sample and --seed are of the passages of --corpus, and none is named")
+    passages = (
+        sampled(track(read(corpus), "sampling", unit="passages"), sample or SAMPLE, seed or 0) if corpus else None
+    )
     encoder = untrained(backbone, passages, dim)
     if cross_encoder is None:
         encoder.save(out)

@@ -103,8 +103,11 @@ def _spooled(
 ) -> Iterator[SegmentWriter]:
     """A segment whose passages are written and encoded to float vectors, to be finished with a codec."""
     with closing(SegmentWriter(root, f"{layout.generation_name(generation)}/segment", encoder.dim)) as writer:
-        with progress("encoding passages", total=total, unit="passages") as bar:
-            for batch, vectors in ahead(encoder.encode_passages(passages)):
+        with (
+            progress("encoding passages", total=total, unit="passages") as bar,
+            closing(ahead(encoder.encode_passages(passages))) as batches,
+        ):
+            for batch, vectors in batches:
                 writer.append(batch, vectors)
                 bar.advance(len(batch))
         yield writer

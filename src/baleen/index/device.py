@@ -3,7 +3,7 @@
 The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
 over restored vectors.  Everything is float; there is no int16 stage to refine.  Where memory allows, vectors are restored
 once, when the index is loaded, and held as float16; else for every search.  A vector's residual rests on those that it
-refers to: all vectors of a passage are restored at once, in as many rounds as references are deep.
+refers to: all vectors of a passage are restored at once, or what they score, in as many rounds as references are deep.
 """
 
 from __future__ import annotations
@@ -196,11 +196,16 @@ class DeviceSearcher:
     def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
         """(n,) focused scores of passages over their restored vectors."""
         lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
+        matches = self._held_matches(lanes) if self.vectors is not None else self._restored_matches(lanes)
+        return self._in_parts(rows, lambda tokens: batch.focused(query, matches(tokens).amax(dim=1)), lanes.shape[1])
 
-        def score(tokens: Tensor) -> Tensor:
-            return batch.focused(query, (self._vectors(tokens) @ lanes).amax(dim=1))
+    def _held_matches(self, lanes: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda tokens: self._vectors(tokens) @ lanes
 
-        return self._in_parts(rows, score, lanes.shape[1])
+    def _restored_matches(self, lanes: Tensor) -> Callable[[Tensor], Tensor]:
+        """(n, tokens, lanes) without the vectors, which have more dimensions than a query has lanes."""
+        by_cell = self.centroids @ lanes  # (cells, lanes)
+        return lambda tokens: by_cell[self.codes[tokens].long()] + self._restored(tokens, self._layers(tokens) @ lanes)
 
     def _in_parts(self, rows: Tensor, score: Callable[[Tensor], Tensor], lanes: int, *each: int) -> Tensor:
         """(n, *each) scores of rows by their tokens, which meet so many lanes."""
@@ -232,13 +237,12 @@ class DeviceSearcher:
     def _vectors(self, tokens: Tensor) -> Tensor:
         """(n, tokens, width) float32: all vectors of n passages, in the mapped space."""
         if self.vectors is None:
-            return self._restored(tokens)
+            return self.centroids[self.codes[tokens].long()] + self._restored(tokens, self._layers(tokens))
         held = self.vectors[tokens].float()
         return torch.nn.functional.pad(held, (0, self.codec.width - held.shape[-1]))
 
-    def _restored(self, tokens: Tensor) -> Tensor:
-        """`_vectors` from cells and residuals."""
-        own = self._layers(tokens)
+    def _restored(self, tokens: Tensor, own: Tensor) -> Tensor:
+        """Residuals (n, tokens, ...), or what they score, from what each vector's own layers add to its references."""
         references = self.references[tokens].long()  # (n, tokens, 2)
         nothing = torch.zeros_like(own[:, :1])
         passages = torch.arange(len(tokens), device=self.device)[:, None]
@@ -246,13 +250,16 @@ class DeviceSearcher:
         for _ in range(self.deepest):
             known = torch.cat([nothing, restored], dim=1)
             restored = own + (known[passages, references[..., 0]] + known[passages, references[..., 1]]) / 2
-        return self.centroids[self.codes[tokens].long()] + restored
+        return restored
 
     def _has_room(self) -> bool:
         """Whether restored vectors fit on a GPU beside the rest."""
         if torch.device(self.device).type != "cuda":
             return False
         free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
+            self.device
+        )  # torch's own to give
         return 2 * self.codec.width * len(self.codes) <= HELD_SHARE * free
 
     @torch.inference_mode()
@@ -261,7 +268,7 @@ class DeviceSearcher:
         held = torch.empty((len(self.codes), self.codec.width), dtype=torch.float16, device=self.device)
         everything = torch.arange(len(self.lengths), device=self.device)
         for _, tokens in self._parts(everything, VECTORS_AT_ONCE):
-            held[tokens] = self._restored(tokens).half()
+            held[tokens] = self._vectors(tokens).half()
         return held
 
     def _layers(self, tokens: Tensor) -> Tensor:

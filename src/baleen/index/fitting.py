@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ STEP = 0.4  # between the energies from which on one layer more is used
 PASSAGES_AT_ONCE = 16
 STRETCH = 0.5  # 0 leaves vectors as they are, 1 corrects for their second moment in full
 PRIOR_WEIGHT = 256  # how many vectors' worth of prior holds the codec open when the sample is small
+_threads_lock = threading.RLock()
 
 
 class Sample(NamedTuple):
@@ -97,19 +99,21 @@ class Quantizer:
 
     def encode_all(self, parts: Iterable[PassageVectors]) -> Iterator[Encoded]:
         """Each of these encoded; cells are found, maybe on a GPU, while residuals of those before are written."""
-        for passages, (codes, left, along) in ahead((part, self.split(part.vectors)) for part in parts):
-            streams, starts = np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64)
-            if self.codec.layers:
-                streams, starts, _ = encode_residuals(
-                    left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
-                )
-            yield Encoded(codes, passages.offsets, streams, starts)
+        with closing(ahead((part, self.split(part.vectors)) for part in parts)) as splits:
+            for passages, (codes, left, along) in splits:
+                streams, starts = np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64)
+                if self.codec.layers:
+                    streams, starts, _ = encode_residuals(
+                        left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
+                    )
+                del left, along  # or they would be held while the next ones are waited for
+                yield Encoded(codes, passages.offsets, streams, starts)
 
     @torch.inference_mode()
     def split(self, vectors: Array) -> tuple[Array, Array, Array]:
         """Of vectors (n, dim) the cells (n,) uint16, what these leave of them in the mapped space, and the directions
         in which a query lies that is like them there: (n, padded) each."""
-        given = torch.from_numpy(np.array(vectors)).to(self.device).float()
+        given = torch.from_numpy(np.array(vectors)).to(self.forward.device).float()
         with one_thread():
             points, along = given @ self.forward, given @ self.backward
         cells = self.nearest(points)
@@ -124,7 +128,7 @@ def encode_residuals(
     layers, subspaces = codebooks.shape[:2]
     words = np.ascontiguousarray(codebooks)
     columns = np.ascontiguousarray(codebooks.transpose(0, 1, 3, 2))
-    norms = (codebooks**2).sum(axis=3)
+    norms = np.ascontiguousarray((words**2).sum(axis=3))
     room = [residuals.longest_stream(int(length), subspaces, layers) for length in np.diff(offsets)]
     starts = np.concatenate([[0], np.cumsum(room, dtype=np.int64)])
     streams, sizes = np.empty(starts[-1], np.uint8), np.empty(len(room), np.int64)
@@ -164,14 +168,16 @@ def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
 def one_thread() -> Iterator[None]:
     """Have torch compute with one thread: how it splits a product or an eigenproblem over several moves the last bits.
 
-    A codec is then the same on any number of cores.
+    A codec is then the same on any number of cores.  The number is one for all threads of a process, so only one of them
+    sets it at a time.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    with _threads_lock:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _balanced_rotation(left: Tensor, width: int) -> Tensor:

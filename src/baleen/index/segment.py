@@ -156,7 +156,8 @@ class SegmentWriter:
     def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
         """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
         lengths = self.lengths()
-        files = self._write_codes(ahead(quantizer.encode_all(_chunks(self._spool.read(), lengths))), advance)
+        with closing(ahead(quantizer.encode_all(_chunks(self._spool.read(), lengths)))) as encoded:
+            files = self._write_codes(encoded, advance)
         if quantizer.codec.bits == 16:
             files["vectors"] = self._spool.keep(self.root)
         else:
