@@ -9,22 +9,21 @@ import gc
 import io
 import pickle
 import traceback
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from baleen.ahead import ahead
 from baleen.errors import TrainingError
 from baleen.training.forks import cores_each, forks_are_safe, quiet_forks
 
 Item = TypeVar("Item")
 
 MOST_PROCESSES = 4
-_AHEAD = 3
+_AHEAD = 2  # that wait, beside one in the making
 
 
 def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 0) -> Generator[Item]:
@@ -32,26 +31,12 @@ def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 
 
     Processes are forks, with all that `make` knows as of now; what they learn stays with them.
     """
-    return _by_processes(make, keys, processes) if processes and keys else _by_thread(make, keys, _AHEAD)
+    return _by_processes(make, keys, processes) if processes and keys else ahead(map(make, keys), _AHEAD)
 
 
 def helpers(device: torch.device) -> int:
     """How many processes should make batches for a device: none where its own work is what takes the processors."""
     return min(MOST_PROCESSES, cores_each() - 1) if device.type == "cuda" and forks_are_safe() else 0
-
-
-def _by_thread(make: Callable[[int], Item], keys: Iterable[int], ahead: int) -> Generator[Item]:
-    waiting = deque[Future[Item]]()
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
-    try:
-        for key in keys:
-            waiting.append(pool.submit(make, key))
-            if len(waiting) > ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Made(Dataset[bytes]):
