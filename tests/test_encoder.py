@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,16 +88,20 @@ def test_a_passage_does_not_depend_on_its_batch_or_chunk(encoder: Encoder) -> No
 
 def test_passages_stream_in_order_with_at_most_two_chunks_read_ahead(encoder: Encoder) -> None:
     taken: list[str] = []
+    third = threading.Event()
 
     def source() -> Iterator[Passage]:
         for passage in CORPUS:
             taken.append(passage.pid)
+            if len(taken) == 6:
+                third.set()
             yield passage
 
     stream = encoder.encode_passages(source(), chunk=2)
     passages, vectors = next(stream)
     assert [passage.pid for passage in passages] == ["p0", "p1"]
-    assert len(taken) <= 6
+    assert third.wait(10), "one chunk waits, and one is in the making"
+    assert len(taken) == 6
     assert vectors.vectors.dtype == np.float16
     assert len(vectors) == 2
     assert [p.pid for part, _ in stream for p in part] == [f"p{i}" for i in range(2, 8)]

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numba import njit
 
 from baleen.index import residuals
 from baleen.index.codec import unpacked
 from baleen.index.fitting import encode_residuals
-from baleen.index.residuals import CODEWORDS, DEEPEST, REACH, WIDTH
+from baleen.index.residuals import BEAM, CODEWORDS, DEEPEST, REACH, WIDTH
+from baleen.index.vector_ir import first_nearest_codewords, nearest_codewords
 from stream_fakes import RandomStream
 
 Array = npt.NDArray[Any]
@@ -175,3 +177,42 @@ def test_nothing_is_written_for_what_misses_too_little() -> None:
     assert starts.tolist() == [0, 3 + 10], "half bytes and references alone"
     assert len(streams) == 13
     assert not restored.any()
+
+
+@njit
+def nearest(rows: Array, columns: Array, norms: Array, places: Array) -> None:
+    nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+
+
+@njit
+def nearest_of_one(rows: Array, columns: Array, norms: Array, places: Array) -> None:
+    first_nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+
+
+def found_and_true(seed: int, rows: int) -> tuple[Array, Array]:
+    """The squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
+    random, places = chance(seed), np.full(BEAM, -1, np.int32)
+    words = random.standard_normal((CODEWORDS, WIDTH)).astype(np.float32)
+    vectors = random.standard_normal((BEAM, WIDTH)).astype(np.float32)
+    vectors[0] = words[seed]  # a distance of nothing, which rounding may put below
+    kernel = nearest if rows == BEAM else nearest_of_one
+    kernel(vectors, np.ascontiguousarray(words.T), (words**2).sum(axis=1), places)
+    distances = ((vectors[:rows, None] - words) ** 2).sum(axis=2).ravel()
+    assert len(set(places.tolist())) == BEAM
+    return distances[places], np.sort(distances)[:BEAM]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_four_nearest_codewords_of_one_row_are_found(seed: int) -> None:
+    found, true = found_and_true(seed, 1)
+    np.testing.assert_allclose(found, true, rtol=1e-3, atol=1e-4)
+
+
+def test_of_four_rows_the_nearest_codeword_is_found_and_of_the_next_three_all_but_a_few() -> None:
+    missed = 0
+    for seed in range(100):
+        found, true = found_and_true(seed, BEAM)
+        np.testing.assert_allclose(found[0], true[0], rtol=1e-3, atol=1e-4)
+        assert (np.diff(found) >= -1e-3 * found[1:] - 1e-4).all(), "the nearest comes first"
+        missed += int((~np.isclose(found, true, rtol=1e-3, atol=1e-4)).any())
+    assert missed <= 10

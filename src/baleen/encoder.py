@@ -29,6 +29,7 @@ from baleen.devices import Precision, best_dtype, dtype_of, inference, usable_de
 from baleen.errors import ConfigError
 from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
 from baleen.model_folder import component_folder
+from baleen.progress import track
 from baleen.projection import SAMPLE_TEXTS, principal_components
 from baleen.quantized import quantize_linears
 from baleen.tokenization import EncoderConfig, InputMaker, PassageBatch, QueryIds, SpecialTokens
@@ -141,7 +142,8 @@ class Encoder:
     def _token_vectors(self, texts: Iterable[str]) -> Iterator[torch.Tensor]:
         """The backbone's own vectors of texts read as passages, a batch at a time: (n, hidden)."""
         ids = self.inputs.passage_ids(Passage("", "", text) for text in texts)
-        for rows in token_batches(ids, self.batch_tokens):
+        batches = list(token_batches(ids, self.batch_tokens))
+        for rows in track(batches, "fitting the projection", unit="batches"):
             batch = self.inputs.passage_batch([ids[i] for i in rows]).to(self.device)
             yield self.model.hidden(batch.ids, batch.attention)[batch.keep].float()
 

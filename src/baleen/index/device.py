@@ -21,6 +21,7 @@ from baleen.index.codec import Codec, unpacked
 from baleen.index.residuals import CODEWORDS
 from baleen.index.search import Focus, Found, Limits
 from baleen.index.segment import Segment
+from baleen.progress import progress
 from baleen.scoring import focus
 from baleen.vectors import QueryVectors
 
@@ -145,16 +146,16 @@ class DeviceSearcher:
     def _score_all(self, batch: Batch, allowed: list[Array]) -> list[Found]:
         """Every passage that is allowed, with the vectors of a passage restored once for all queries."""
         masks = np.stack(allowed)
-        rows = np.flatnonzero(masks.any(axis=0))
+        anyone = np.flatnonzero(masks.any(axis=0))
+        rows = torch.from_numpy(anyone).to(self.device)
         lanes = batch.vectors.flatten(0, 1).T  # (width, queries * lanes)
 
         def score(tokens: Tensor) -> Tensor:
             return batch.focused_all((self._vectors(tokens) @ lanes).amax(dim=1))
 
-        scores = self._in_parts(torch.from_numpy(rows).to(self.device), score, lanes.shape[1], len(masks))
-        kept = [torch.from_numpy(np.flatnonzero(mask[rows])).to(self.device) for mask in masks]
-        placed = torch.from_numpy(rows).to(self.device)
-        return [self._found(placed[some], scores[some, query]) for query, some in enumerate(kept)]
+        scores = self._in_parts(rows, score, lanes.shape[1], len(masks))
+        own = [torch.from_numpy(mask[anyone]).to(self.device) for mask in masks]
+        return [self._found(rows[kept], scores[kept, query]) for query, kept in enumerate(own)]
 
     def _gather(self, scores: Tensor, mask: Tensor, limits: Limits) -> Tensor:
         """Evidence (queries, passages): for each lane the best of a passage's probed cells over the worst one probed."""
@@ -267,8 +268,10 @@ class DeviceSearcher:
         """(vectors, width) float16."""
         held = torch.empty((len(self.codes), self.codec.width), dtype=torch.float16, device=self.device)
         everything = torch.arange(len(self.lengths), device=self.device)
-        for _, tokens in self._parts(everything, VECTORS_AT_ONCE):
-            held[tokens] = self._vectors(tokens).half()
+        with progress("restoring vectors", total=len(everything), unit="passages") as bar:
+            for part, tokens in self._parts(everything, VECTORS_AT_ONCE):
+                held[tokens] = self._vectors(tokens).half()
+                bar.advance(len(part))
         return held
 
     def _layers(self, tokens: Tensor) -> Tensor:

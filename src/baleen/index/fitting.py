@@ -87,7 +87,6 @@ class Quantizer:
 
     def __init__(self, codec: Codec, *, device: str = "cpu", nearest: Callable[[Tensor], Tensor] | None = None) -> None:
         self.codec = codec
-        self.device = device
         self.forward = torch.from_numpy(np.array(codec.forward)).to(device)
         self.backward = torch.from_numpy(np.array(codec.backward)).to(device)
         self.centroids = torch.from_numpy(np.array(codec.float_centroids[: codec.cells])).to(device)
@@ -99,13 +98,16 @@ class Quantizer:
 
     def encode_all(self, parts: Iterable[PassageVectors]) -> Iterator[Encoded]:
         """Each of these encoded; cells are found, maybe on a GPU, while residuals of those before are written."""
+        if not self.codec.layers:
+            for part in parts:
+                codes = self._place(part.vectors)[2].cpu().numpy().astype(np.uint16)
+                yield Encoded(codes, part.offsets, np.empty(0, np.uint8), np.zeros(len(part) + 1, np.int64))
+            return
         with closing(ahead((part, self.split(part.vectors)) for part in parts)) as splits:
             for passages, (codes, left, along) in splits:
-                streams, starts = np.empty(0, np.uint8), np.zeros(len(passages) + 1, np.int64)
-                if self.codec.layers:
-                    streams, starts, _ = encode_residuals(
-                        left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
-                    )
+                streams, starts, _ = encode_residuals(
+                    left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
+                )
                 del left, along  # or they would be held while the next ones are waited for
                 yield Encoded(codes, passages.offsets, streams, starts)
 
@@ -113,12 +115,19 @@ class Quantizer:
     def split(self, vectors: Array) -> tuple[Array, Array, Array]:
         """Of vectors (n, dim) the cells (n,) uint16, what these leave of them in the mapped space, and the directions
         in which a query lies that is like them there: (n, padded) each."""
-        given = torch.from_numpy(np.array(vectors)).to(self.forward.device).float()
+        given, points, cells = self._place(vectors)
         with one_thread():
-            points, along = given @ self.forward, given @ self.backward
-        cells = self.nearest(points)
+            along = given @ self.backward
         left = points - self.centroids[cells]
         return cells.cpu().numpy().astype(np.uint16), left.cpu().numpy(), along.cpu().numpy()
+
+    @torch.inference_mode()
+    def _place(self, vectors: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """Vectors (n, dim) as they are, mapped (n, padded), and their cells (n,), on the device."""
+        given = torch.from_numpy(np.array(vectors)).to(self.forward.device).float()
+        with one_thread():
+            points = given @ self.forward
+        return given, points, self.nearest(points)
 
 
 def encode_residuals(
