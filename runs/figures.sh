@@ -12,7 +12,7 @@
 # order       the same, passages ranked by hops
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
-# synthesis   retrievers of human questions, of synthesised claims and of both, trained, and read by the model's readers
+# synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
 # Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.
@@ -121,7 +121,7 @@ part_untrained() {
 
 part_synthesis() {
     local name
-    for name in ${SYNTHESIS:-human synthetic both}; do synthesis "$name"; done
+    for name in ${SYNTHESIS:-human synthetic}; do synthesis "$name"; done
 }
 
 synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it with the readers and settings of the model
