@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -237,3 +239,19 @@ def test_split_writes_a_collection_that_reads_the_same(baleen: Baleen) -> None:
     first = baleen("index", "corpus.jsonl", "--out", "one.index", "--json").json
     second = baleen("index", "split.jsonl.gz", "--out", "two.index", "--json").json
     assert first["vectors"] == second["vectors"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch's segments cannot grow")
+def test_memory_of_a_gpu_grows_in_place_unless_somebody_says_otherwise(
+    baleen: Baleen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    for name in both:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    baleen("--help")
+    assert [os.environ.get(name) for name in both] == ["expandable_segments:True", None]
+    monkeypatch.delenv(both[0])
+    monkeypatch.setenv(both[1], "max_split_size_mb:64")
+    baleen("--help")
+    assert [os.environ.get(name) for name in both] == [None, "max_split_size_mb:64"]

@@ -95,7 +95,9 @@ def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) ->
     assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
     plan = read_plan(ROOT / steps[0]["plan"])
     assert plan.reading is None
-    assert plan.retriever == read_plan(ROOT / "runs/ablation.toml").retriever, "what is compared differs in its data alone"
+    assert plan.retriever == read_plan(ROOT / "runs/ablation.toml").retriever, (
+        "what is compared differs in its data alone"
+    )
 
 
 def test_figures_that_are_there_are_not_made_again(tmp_path: Path) -> None:

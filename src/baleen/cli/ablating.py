@@ -12,7 +12,12 @@ from baleen.cli.options import DeviceOption, JsonOption
 
 
 def ablate(
-    plan: Annotated[Path, typer.Argument(metavar="CONFIG", help="A plan as for 'train', TOML; see its [ablation]")],
+    plan: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG", help="A plan as for 'train', TOML; what its \\[ablation] may say: docs/evaluation.md"
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", help="The ablation's folder", show_default="the plan's name and -ablation")
     ] = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def train(
     plan: Annotated[Path, typer.Argument(metavar="CONFIG", help="A plan, TOML; or, with --explain, a run's folder")],
-    question: Annotated[str | None, typer.Argument(metavar="[QID]", help="With --explain, a question's id")] = None,
+    question: Annotated[str | None, typer.Argument(metavar="QID", help="With --explain, a question's id")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's folder", show_default="the plan's name without .toml")
     ] = None,
