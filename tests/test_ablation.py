@@ -14,17 +14,20 @@ from typing import Any
 
 import pytest
 
-from baleen import cli
+from baleen import cli, corpus
 from baleen.ablation import run as ablation_run
 from baleen.ablation.plan import AblationPlan, AblationSettings, Questions, read_ablation
 from baleen.ablation.rows import ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
 from baleen.ablation.run import Report, ablate
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, TrainingError
+from baleen.evaluation.collection import Indexed
 from baleen.evaluation.curves import words_after_hops
 from baleen.evaluation.evaluating import read_results
+from baleen.index import Index
 from baleen.model_folder import read_model
 from baleen.training.plan import read_plan
+from baleen.types import Passage
 from run_fakes import small_world, without, write_plan
 from toy_world import ToyWorld
 
@@ -291,6 +294,71 @@ def test_a_killed_evaluation_goes_on_and_a_lost_index_is_built_again(
     shutil.rmtree(copy / "indexes" / "flipr-heuristic")
     (copy / "results" / "B" / f"{FILE}.jsonl").unlink()
     assert ablate(read_ablation(plan), copy, device="cpu").told == report.told
+
+
+@pytest.fixture
+def moved(toy: ToyWorld, folder: Path, report: Report, tmp_path: Path) -> tuple[Path, Path]:
+    """The world and its ablation once more, with another sentence in the corpus; the plan, and the folder."""
+    assert report.told
+    world, copy = tmp_path / "world", tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    world.mkdir()
+    for file in ("corpus.jsonl", "train.jsonl", "dev.jsonl", "backbone"):
+        (world / file).symlink_to(toy.folder / file)
+    passages = list(corpus.read(world / "corpus.jsonl"))
+    first = Passage.from_sentences(passages[0].pid, passages[0].title, ("Of this one nothing is known.",))
+    (world / "corpus.jsonl").unlink()
+    corpus.write([first, *passages[1:]], world / "corpus.jsonl")
+    return write_plan(world, "plan", *QUICK, changed("cutoffs = [3, 7]")), copy
+
+
+def test_results_over_other_passages_are_not_taken_for_done(moved: tuple[Path, Path]) -> None:
+    plan, copy = moved
+    before = stamps(copy, "**/*")
+    with pytest.raises(ConfigError, match="results over other passages than 'toy' has now.*remove the 7 of that"):
+        ablate(read_ablation(plan, ["E"]), copy, device="cpu")
+    assert stamps(copy, "**/*") == before
+
+
+def test_an_index_of_other_passages_is_built_anew(moved: tuple[Path, Path]) -> None:
+    plan, copy = moved
+    shutil.rmtree(copy / "results")
+    places = [copy / "indexes" / name / "toy" for name in ("flipr-heuristic", "maxsim-latent")]
+    (told,) = ablate(read_ablation(plan, ["E"]), copy, device="cpu").told["questions"]
+    assert [row["row"] for row in told["rows"]] == ["E"]
+    texts = [next(iter(Indexed(Index.open(place)))).text for place in places]
+    assert (texts[0], texts[1] == texts[0]) == ("Of this one nothing is known.", False), "only what was asked for"
+    stamp = stamps(copy, "indexes/**/*")
+    ablate(read_ablation(plan, ["E"]), copy, device="cpu")
+    assert stamps(copy, "indexes/**/*") == stamp
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_an_index_that_does_not_say_what_it_is_of_is_looked_into(
+    same: bool, plan: Path, folder: Path, moved: tuple[Path, Path]
+) -> None:
+    """Such as one by `baleen index`: of the same passages it serves, of as many others it does not."""
+    other, copy = moved
+    place = copy / "indexes" / "flipr-heuristic" / "toy"
+    passages = corpus.read((plan if same else other).with_name("corpus.jsonl"))
+    Index.build(place, passages, Encoder.load(copy / "rows" / "E", device="cpu"), overwrite=True)
+    before = stamps(place, "**/*")
+    shutil.rmtree(copy / "results")
+    ablate(read_ablation(plan, ["E"]), copy, device="cpu")
+    assert (stamps(place, "**/*") == before) == same
+    assert ("corpus" in Index.open(place).manifest.settings) != same
+    assert [*Indexed(Index.open(place))] == [*Indexed(Index.open(folder / "indexes" / "flipr-heuristic" / "toy"))]
+
+
+def test_results_over_an_index_that_was_built_anew_are_refused_in_a_folder_without_digests(
+    moved: tuple[Path, Path],
+) -> None:
+    plan, copy = moved
+    settings = json.loads((copy / "settings.json").read_text())
+    del settings["corpora"]
+    (copy / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(ConfigError, match="made by another run \\(index was"):
+        ablate(read_ablation(plan, ["E"]), copy, device="cpu")
 
 
 def test_rows_that_are_asked_for_join_those_that_are_there(plan: Path, folder: Path, tmp_path: Path) -> None:

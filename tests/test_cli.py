@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -145,6 +146,10 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
     refusals = [
         (["search", "whales", "--index", "nowhere"], IndexNotFoundError.exit_code, "nowhere"),
         (["search", " ", "--index", "c.index"], QueryError.exit_code, "empty"),
+        (["search", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
+        (["search", "whales", "--fact", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
+        (["search", "whales", "--exclude", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
+        (["search", "a\udcff", "--index", "c.index", "--model", "nowhere"], QueryError.exit_code, "half a character"),
         (["search", "whales", "--index", "c.index", "-k", "0"], QueryError.exit_code, "k = 0"),
         (["search", "whales", "--index", "c.index", "--model", "another"], EncoderMismatchError.exit_code, "encoder"),
         (["index", "corpus.jsonl", "--out", "c.index"], IndexExistsError.exit_code, "already"),
@@ -156,6 +161,32 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
         done = indexed(*arguments)
         assert (done.code, done.out) == (code, ""), arguments
         assert part in done.err
+
+
+BUILDING = ("--bits=2", "--cells=4", "--seed=0", "--overwrite")
+
+
+def test_an_index_is_not_given_options_that_would_do_nothing(indexed: Baleen) -> None:
+    before = indexed("index", "--out", "c.index", "--info", "--json").out
+    for option in BUILDING:
+        done = indexed("index", "corpus.jsonl", "--out", "c.index", "--add", option)
+        assert (done.code, done.out) == (2, "")
+        assert f"leave out {option.partition('=')[0]}: such options are for a new index" in done.said
+    reading = ("--add", "--model=another", "--skip-bad", "--device=cpu", "--precision=float32")
+    for change in ("--info", "--compact", "--verify", f"--delete={CORPUS[0].pid}"):
+        for option in (*BUILDING, *reading):
+            done = indexed("index", "--out", "c.index", change, option)
+            assert (done.code, done.out) == (2, "")
+            assert f"leave out {option.partition('=')[0]}: such options are for files to index" in done.said
+    done = indexed("index", "--out", "c.index", "--info", *BUILDING)
+    assert "leave out --bits, --cells, --seed, --overwrite:" in done.said
+    assert indexed("index", "--out", "c.index", "--info", "--json").out == before
+
+
+def test_the_map_of_the_package_has_every_module_of_it() -> None:
+    listed = re.findall(r"^    (\w+\.py) ", str(cli.__doc__), re.MULTILINE)
+    there = {path.name for path in Path(cli.__file__).parent.glob("*.py")} - {"__init__.py"}
+    assert (sorted(listed), len(set(listed))) == (sorted(there), len(listed))
 
 
 def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen) -> None:

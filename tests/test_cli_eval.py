@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,41 @@ def test_a_run_goes_out_and_comes_in(baleen: Baleen) -> None:
     assert theirs.json["metrics"] == ours.json["metrics"]
     assert theirs.json["system"] == "run"
     assert Path("qrels").read_text().splitlines() == ["b1 0 p2 1", "b1 0 p6 1", "b2 0 p5 1", "b2 0 p2 1"]
+
+
+@pytest.mark.parametrize("option", ["--write-run", "--write-qrels"])
+def test_a_run_that_cannot_be_written_costs_no_figures(baleen: Baleen, option: str) -> None:
+    pytest.importorskip("bm25s")
+    write([replace(passage, pid=f"notes {passage.pid}") for passage in CORPUS], "corpus.jsonl")
+    arguments = ("eval", "hotpotqa", "hotpotqa.json", *BM25, "--out", "out.jsonl", "--json")
+    done = baleen(*arguments, option, "file")
+    assert done.code == DatasetError.exit_code
+    assert "has a space in it" in done.err
+    assert done.json["metrics"] == baleen(*arguments).json["metrics"]
+    assert len(lines("out.jsonl")) == len(HOTPOTQA)
+    assert not Path("file").exists()
+
+
+def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the threads that are asked for, and over the index of its own model where none is named."""
+    from baleen.cli.contenders import Asked, open_contender
+    from baleen.evaluation.collection import Indexed
+
+    monkeypatch.setenv("BALEEN_CHECKPOINTS", str(home))  # which holds no default model
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("baleen.embedded.CORE", 20)
+    model = str(home / "model")
+    for baseline, first_model in (("colbert", None), ("rerank", model)):
+        asked = Asked(
+            dataset="own", cutoffs=(5,), index=None, model=model, corpus=(), run=None, options={}, device="cpu",
+            threads=2, baseline=baseline, first="colbert", first_model=first_model, instruction="", exact=False,
+        )  # fmt: skip
+        collection = open_contender(asked).collection
+        assert isinstance(collection, Indexed)
+        assert (collection.index.threads, collection.index.device) == (2, "cpu")
+        assert collection.index.manifest.encoder == tiny_encoder(tmp_path / baseline).fingerprint
 
 
 def test_a_beir_folder_is_a_dataset_of_ones_own(baleen: Baleen) -> None:

@@ -395,17 +395,6 @@ class TestCatalogue:
 
         assert len(Catalogue.of(stream())) == 5
 
-    def test_an_index_will_do(self) -> None:
-        class Stored:
-            def pids(self) -> Iterator[str]:
-                return (passage.pid for passage in CORPUS)
-
-            def passage(self, pid: str) -> Passage:
-                return CORPUS[int(pid[1:])]
-
-        stored = Catalogue.of_index(Stored())
-        assert (len(stored), stored.find("Ivo Brandt"), stored.sentences("p7")) == (8, ("p3",), 3)
-
 
 class TestResolving:
     def test_gold_facts_and_order_are_named_by_pid(self) -> None:

@@ -123,6 +123,22 @@ def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monke
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_queries_that_would_look_into_too_many_passages_go_in_smaller_batches(
+    index: Index, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, narrow = [query_of(9, 3, seed) for seed in range(5)], Limits(probes=4, candidates=30, refined=15)
+    searcher = DeviceSearcher(index.codec, index.segments, device)
+    together = find(index, device, queries, narrow, (32, 8))
+    assert searcher._batch_size(queries, narrow) >= 5
+    lists = 4 * 9 * len(searcher.postings) / searcher.codec.cells
+    monkeypatch.setattr("baleen.index.device.POSTINGS_AT_ONCE", int(2.5 * lists))
+    assert searcher._batch_size(queries, narrow) == 2
+    assert [each.pids for each in find(index, device, queries, narrow, (32, 8))] == [each.pids for each in together]
+    monkeypatch.setattr("baleen.index.device.POSTINGS_AT_ONCE", 1)
+    assert searcher._batch_size(queries, narrow) == 1, "one query always goes"
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
     """Narrow limits leave the same passages standing on the device as on the CPU."""
     queries = [query_of(20, 4, seed) for seed in range(6)]

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from baleen.training.distributed import World, average_gradients, is_first, started_processes
+from baleen.training.distributed import Processes, average_gradients, is_first, started_processes
 from baleen.training.mining import Haystack, TokenisedCorpus
 from fakes import CORPUS, QUERIES, tiny_encoder
 
 
 @dataclass(frozen=True)
-class Beside(World):
+class Beside(Processes):
     """A process beside another whose tensors are known: zeros, unless given."""
 
     size: int = 2
@@ -32,7 +32,7 @@ class Beside(World):
 
 
 @dataclass(frozen=True)
-class Before(World):
+class Before(Processes):
     """A process whose tensors are kept for the one beside it."""
 
     size: int = 2
@@ -44,7 +44,7 @@ class Before(World):
 
 
 def test_one_process_shares_with_nobody() -> None:
-    alone = World()
+    alone = Processes()
     assert alone.first
     assert alone.own([1, 2, 3]) == [1, 2, 3]
     assert alone.collected((1, 2)) == [1, 2]
@@ -56,7 +56,7 @@ def test_one_process_shares_with_nobody() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_shares_are_all_of_it_in_order(size: int) -> None:
     items = list(range(5))
-    shares = [World(rank, size).own(items) for rank in range(size)]
+    shares = [Processes(rank, size).own(items) for rank in range(size)]
     assert [item for share in shares for item in share] == items
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from baleen.checkpoint import read, write
+from baleen.devices import inference
 from baleen.encoder import KIND, Encoder, EncoderConfig
 from baleen.errors import CheckpointError, ConfigError
 from baleen.projection import principal_components
@@ -188,6 +189,24 @@ def test_bfloat16_is_close_has_the_same_fingerprint_and_cannot_be_saved(encoder:
     with pytest.raises(CheckpointError, match="trainable=True"):
         rounded.save(saved)
     autocast.save(saved)
+
+
+def test_attention_that_plans_anew_for_every_shape_is_left_out(encoder: Encoder) -> None:
+    backends: Any = torch.backends.cuda
+    before = backends.cudnn_sdp_enabled()
+    with inference(encoder.model, encoder.dtype):
+        assert (backends.cudnn_sdp_enabled(), backends.flash_sdp_enabled()) == (False, True)
+    assert backends.cudnn_sdp_enabled() == before
+
+
+def test_queries_go_through_the_backbone_by_their_tokens(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [Query("one"), *QUERIES, Query("two")]
+    whole = encoder.encode_queries(asked)
+    monkeypatch.setattr(Encoder, "batch_tokens", 1)  # every query alone
+    for together, alone in zip(whole, encoder.encode_queries(asked), strict=True):
+        np.testing.assert_allclose(together.query, alone.query, atol=1e-5)
+        np.testing.assert_allclose(together.facts, alone.facts, atol=1e-5)
+    assert encoder.encode_queries([]) == []
 
 
 def test_inference_leaves_the_training_mode_as_it_was(encoder: Encoder, saved: Path) -> None:

@@ -5,6 +5,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from baleen.errors import (
     QueryError,
 )
 from baleen.index import Index, layout
+from baleen.index.index import MOST_SEGMENTS
 from baleen.types import Passage
 from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores, staged_search
 
@@ -303,6 +305,31 @@ def test_compacting_what_is_compact_does_nothing(root: Path) -> None:
     assert index.manifest.generation == generation
 
 
+@pytest.mark.parametrize(
+    ("first", "replaced", "segments"),
+    [([6], "p0", 2), ([2, 6], "p0", 3), ([2, 6], "p3", 3), ([2, 2, 6], "p1", 3)],
+)
+def test_many_additions_are_merged_in_their_order(
+    tmp_path: Path, first: list[int], replaced: str, segments: int
+) -> None:
+    sizes = [*first, *[1] * (MOST_SEGMENTS - len(first))]
+    texts = random_texts(sum(sizes))
+    waiting = iter(passages_of(texts))
+    index = Index.build(tmp_path / "index", islice(waiting, sizes[0]), ENCODER)
+    for size in sizes[1:]:
+        index.add(islice(waiting, size), ENCODER)
+    assert len(index.segments) == MOST_SEGMENTS
+    index.add(passages_of({replaced: "frost bear"}), ENCODER)
+    del texts[replaced]
+    texts[replaced] = "frost bear"
+    for each in (index, Index.open(index.root)):
+        assert list(each.pids()) == list(texts)
+        assert_holds(each, texts)
+    assert len(index.segments) == segments
+    index.verify()
+    assert files_under(index.root) == named_files(index.root)
+
+
 @pytest.fixture
 def emptied(root: Path) -> Index:
     index = Index.open(root)
@@ -470,6 +497,17 @@ def test_a_broken_index_may_be_rebuilt_as_its_message_says(root: Path) -> None:
     with pytest.raises(IndexCorruptError, match="rebuild the index"):
         Index.open(root)
     assert_holds(Index.build(root, passages_of({"new": "text"}), ENCODER, overwrite=True), {"new": "text"})
+
+
+@pytest.mark.parametrize("content", ["{", '{"format": "baleen-index", "format_version": 1}'])
+def test_a_failed_rebuild_leaves_a_broken_or_older_index_as_it_was(root: Path, content: str) -> None:
+    (root / layout.MANIFEST).write_text(content)
+    before = {name: (root / name).read_bytes() for name in files_under(root)}
+    folders = set(root.iterdir())
+    with pytest.raises(OSError, match="gone"):
+        Index.build(root, failing(passages_of(random_texts(12))), ENCODER, overwrite=True)
+    assert set(root.iterdir()) == folders
+    assert {name: (root / name).read_bytes() for name in files_under(root)} == before
 
 
 def test_a_manifest_that_is_not_ours_is_not_ours_to_replace(root: Path) -> None:

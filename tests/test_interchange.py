@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import unicodedata
 from pathlib import Path
@@ -76,6 +77,28 @@ def test_ids_that_trec_has_no_room_for_are_refused(tmp_path: Path) -> None:
         write_run([result("q1", "my notes.md")], tmp_path / "run")
 
 
+def test_a_run_or_qrels_are_there_whole_or_as_they_were(tmp_path: Path) -> None:
+    for name in ("new", "old"):
+        path = tmp_path / name
+        if name == "old":
+            path.write_text("before\n")
+        with pytest.raises(DatasetError, match="has a space"):
+            write_run([result("q1", "p1"), result("q2", "my notes.md")], path)
+        with pytest.raises(DatasetError, match="has a space"):
+            write_qrels([Example("q1", "x", ("p1", "my notes.md"))], path)
+    assert [each.name for each in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old").read_text() == "before\n"
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_qrels([Example("q1", "x", ("p1",))], pipe)
+    assert (os.read(end, 100), pipe.is_fifo()) == (b"q1 0 p1 1\n", True)
+    os.close(end)
+
+
 def test_pytrec_eval_agrees(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     rng, pids = random.Random(0), [f"p{number}" for number in range(200)]
@@ -118,17 +141,38 @@ def test_a_beir_folder_gives_its_judged_questions(beir: Path) -> None:
     assert not is_beir(beir / "qrels")
 
 
+def test_judgements_of_nothing_and_less_are_of_passages_that_do_not_count(beir: Path) -> None:
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\tp4\t-1\n1\tp7\t2\n2\tp5\t-2\n2\tp6\t0\n")
+    assert [(example.qid, example.gold) for example in read_beir(beir)] == [("1", ("p7",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [('" "', "'text' is empty; expected at least one word"), ("null", "'text' is null; expected a string")],
+)
+def test_a_judged_question_has_a_text(beir: Path, text: str, part: str) -> None:
+    (beir / "queries.jsonl").write_text(f'{{"_id": "1", "text": "Who sings?"}}\n{{"_id": "2", "text": {text}}}\n')
+    with pytest.raises(DatasetError, match=f"queries.jsonl:2: {part}"):
+        read_beir(beir)
+    (beir / "qrels" / "test.tsv").write_text("1\tp4\t1\n")
+    assert [example.text for example in read_beir(beir)] == ["Who sings?"], "what is not asked is not looked at"
+
+
 def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
     qrels = beir / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n1 p4 1\n")
     with pytest.raises(DatasetError, match="test.tsv:2: 1 fields"):
         read_beir(beir)
+    qrels.write_text("query-id\tcorpus-id\tscore\n1\tp4\thigh\n")
+    with pytest.raises(DatasetError, match="test.tsv:2: the score 'high' is no whole number; expected query-id"):
+        read_beir(beir)
     qrels.write_text("9\tp4\t1\n")
     with pytest.raises(DatasetError, match="1 queries are not in queries.jsonl, such as '9'"):
         read_beir(beir)
-    (beir / "queries.jsonl").write_text('{"_id": "1"}\n')
-    with pytest.raises(DatasetError, match="queries.jsonl:1: not a query"):
-        read_beir(beir)
+    for query, part in (('{"id": "9"}', "not a query"), ('{"_id": "9"}', "no 'text' among the keys '_id'")):
+        (beir / "queries.jsonl").write_text(f"{query}\n")
+        with pytest.raises(DatasetError, match=f"queries.jsonl:1: {part}"):
+            read_beir(beir)
     for name in ("test", "dev"):
         (beir / "qrels" / f"{name}.tsv").unlink()
     with pytest.raises(DatasetError, match="no qrels/test.tsv"):

@@ -217,6 +217,23 @@ def test_sweeping_touches_nothing_where_the_manifest_cannot_be_read(root: Path, 
     assert files_under(root) == before
 
 
+@pytest.mark.parametrize("content", ["{", '{"format": "another"}', '{"format": "baleen-index", "format_version": 1}'])
+def test_sweeping_takes_a_generation_that_failed_even_there(root: Path, content: str) -> None:
+    (root / layout.MANIFEST).write_text(content)
+    before = files_under(root)
+    for generation in (2, 3):
+        write_array(root, f"g{generation:06d}/segment/codes.bin", np.zeros(4))
+    layout.sweep(root, failed=3)
+    assert files_under(root) == before | {"g000002/segment/codes.bin"}
+    assert not (root / "g000003").exists()
+
+
+def test_sweeping_keeps_a_generation_that_failed_after_its_commit(root: Path) -> None:
+    before = files_under(root)
+    layout.sweep(root, failed=1)
+    assert files_under(root) == before
+
+
 def test_a_second_writer_is_refused_until_the_first_ends(root: Path) -> None:
     with layout.writing(root):
         with pytest.raises(IndexLockedError, match="another process is writing"), layout.writing(root):

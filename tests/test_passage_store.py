@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen.errors import CorpusError
-from baleen.index.layout import open_array
+from baleen.index.layout import ArrayFile, open_array
 from baleen.index.passage_store import BLOCK, ROLES, Store, StoreWriter, id_hash
 from baleen.types import Passage
 
@@ -22,13 +25,17 @@ METADATA = st.dictionaries(st.sampled_from(["year", "kind", "Ort", ""]), VALUES,
 BODIES = st.lists(st.tuples(TEXT, st.lists(TEXT, max_size=4), METADATA), min_size=1, max_size=40)
 
 
-def stored(root: Path, passages: Sequence[Passage], part: int = 7) -> Store:
+def written(root: Path, passages: Sequence[Passage], part: int = 7) -> dict[str, ArrayFile]:
     writer = StoreWriter(root, "g000001/segment")
     for start in range(0, len(passages), part):
         writer.append(passages[start : start + part])
     files = writer.finish()
     assert set(files) == set(ROLES)
-    return Store({role: open_array(root, file) for role, file in files.items()})
+    return files
+
+
+def stored(root: Path, passages: Sequence[Passage], part: int = 7) -> Store:
+    return Store({role: open_array(root, file) for role, file in written(root, passages, part).items()})
 
 
 def plain(count: int) -> list[Passage]:
@@ -66,6 +73,20 @@ def test_any_number_of_passages_fills_blocks(tmp_path: Path, count: int) -> None
     assert_holds(store, passages)  # once more, from blocks that were kept
 
 
+def test_the_blocks_asked_for_last_are_kept(tmp_path: Path) -> None:
+    passages = plain(3 * BLOCK)
+    files = written(tmp_path, passages)
+    arrays = {role: np.array(open_array(tmp_path, file)) for role, file in files.items()}
+    store = Store(arrays, kept=2)
+    for block in (0, 1, 0, 2):
+        store.passage(block * BLOCK)
+    arrays["texts"][:] = 0  # what is not kept can no longer be read
+    for row in (0, 2 * BLOCK):
+        assert store.passage(row) == passages[row]
+    with pytest.raises(zlib.error):
+        store.passage(BLOCK)
+
+
 @pytest.mark.parametrize("pid", ["", " ", "0", "ñandú", "🐋", "a" * 1000, "two\nlines", "nul\0byte"])
 def test_any_text_is_an_id(tmp_path: Path, pid: str) -> None:
     passages = [*plain(3), Passage(pid, "t", "x")]
@@ -95,6 +116,15 @@ def test_a_key_that_a_passage_lacks_reads_as_none(tmp_path: Path) -> None:
     store = stored(tmp_path, passages)
     assert store.columns == {"year": [None, 1811, None, 1974, None], "kind": [None, None, "town", None, None]}
     assert [store.passage(row).metadata for row in range(5)] == metadata
+
+
+def test_columns_stand_in_the_order_in_which_their_keys_first_came(tmp_path: Path) -> None:
+    """In that of a set, which differs from process to process, so many keys would never stand like this."""
+    keys = [f"key {n * 7 % 30}" for n in range(30)]
+    metadata: list[dict[str, object]] = [dict.fromkeys(keys[:20], 1), dict.fromkeys(reversed(keys), 2), {}]
+    written(tmp_path, [Passage(str(n), "", "x", (), each) for n, each in enumerate(metadata)])
+    columns = json.loads(zlib.decompress((tmp_path / "g000001/segment/columns.bin").read_bytes()))
+    assert list(columns) == [*keys[:20], *reversed(keys[20:])]
 
 
 def test_without_metadata_there_are_no_columns(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from baleen.hybrid import merge_rankings, run_hybrid
 from baleen.pipeline import Reading, conclude, run
 from baleen.reader import Verifier
 from baleen.reranker import Reranker
+from baleen.retriever import Retrieved
 from baleen.types import Hit, Passage, Query, Ranking, Trace
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, ScriptedRetriever, chain, facts_of
@@ -283,8 +284,22 @@ def test_a_hybrid_yields_each_hop_as_it_completes() -> None:
     retriever = chain()
     running = run_hybrid([Query(CLAIM)], retriever, condenser(), reranker(), [2] * 3)  # type: ignore[arg-type]
     assert [len(trace.hops) for trace in next(running)] == [1]
-    assert len(retriever.asked) == 2
+    assert retriever.asked == [[Query(CLAIM)]], "which both runs ask alike, and which is searched for once"
     assert [len(trace.hops) for trace in next(running)] == [2]
+    assert len(retriever.asked) == 3
+
+
+def test_both_runs_of_a_hybrid_tell_what_the_search_that_they_share_cost() -> None:
+    class Costly(ScriptedRetriever):
+        def retrieve(self, *args: Any, **options: Any) -> list[Retrieved]:
+            found = super().retrieve(*args, **options)
+            return [replace(each, seconds={"search": float(len(self.asked))}) for each in found]
+
+    retriever = Costly(chain().leads)
+    *_, (trace,) = run_hybrid([Query(CLAIM)], retriever, condenser(), reranker(), [2, 2])  # type: ignore[arg-type]
+    spent = [[hop.seconds["search"] for hop in each.hops] for each in (trace, *trace.parts)]
+    assert spent == [[1.0, 2.0], [1.0, 2.0], [1.0, 3.0]]
+    assert [[hop.tokens["encode"] for hop in each.hops] for each in trace.parts] == [[1, 3], [1, 2]]
 
 
 def test_a_hybrid_names_what_is_untrained_in_either_run() -> None:

@@ -12,7 +12,7 @@ from baleen.datasets import Example
 from baleen.errors import DatasetError
 from baleen.training import inspection, matching
 from baleen.training.inspection import Agreement, Found, HopSummary, Inspected, Summary
-from baleen.training.ordering import heuristic_order, oracle_order, unroll
+from baleen.training.ordering import heuristic_order, oracle_order
 from baleen.training.supervision import (
     Chosen,
     State,
@@ -22,7 +22,6 @@ from baleen.training.supervision import (
     final_round_depths,
     first_hop,
     first_hop_by_answer,
-    first_round_depths,
     first_sentences,
     gather,
     known_by_answer,
@@ -94,12 +93,11 @@ class TestPartlyFound:
 
 class TestDepths:
     def test_they_are_the_papers_for_four_hops_and_for_two(self) -> None:
-        assert first_round_depths(4) == (20, None, None, None)
         assert final_round_depths(4) == (10, 10, 10, None)
-        assert (first_round_depths(2), final_round_depths(2)) == ((20, None), (10, None))
+        assert final_round_depths(2) == (10, None)
 
-    def test_a_single_hop_takes_20_and_then_all(self) -> None:
-        assert (first_round_depths(1), final_round_depths(1)) == ((20,), (None,))
+    def test_a_single_hop_takes_all(self) -> None:
+        assert final_round_depths(1) == (None,)
 
 
 class TestFirstHop:
@@ -116,7 +114,6 @@ class TestFirstHop:
     def test_with_none_within_the_depth_the_best_ranked_is_the_positive(self) -> None:
         ranked = ranking("p5", "p6", "p1", "p0")
         assert first_hop(EXAMPLE, ranked, depth=2).positives == ("p1",)
-        assert first_hop(EXAMPLE, ranked, depth=2, fallback=False).positives == ()
 
     def test_with_none_in_the_ranking_there_is_no_positive(self) -> None:
         record = first_hop(EXAMPLE, ranking("p5", "p6"), depth=2)
@@ -206,7 +203,7 @@ class TestLatentHop:
         assert not latent_hop(start(EXAMPLE), ranked, passages, depth=3).fallback
 
     def test_a_hop_that_finds_nothing_leaves_all_as_it_is_and_no_training_record(self) -> None:
-        step = latent_hop(start(EXAMPLE), ranking("p5", "p6", "p1"), passages, depth=2, fallback=False)
+        step = latent_hop(start(EXAMPLE), ranking("p5", "p6"), passages, depth=2)
         assert step.state == State(EXAMPLE, Query(TEXT), EXAMPLE.gold, 2)
         assert unfinished([step]) == [step.state]
         assert gather([[step]]) == []
@@ -230,8 +227,8 @@ class TestWeakTargets:
 
 
 class TestOracleFacts:
-    def facts(self, example: Example, *pids: str, **options: int) -> list[tuple[str, int]]:
-        step = ordered_hop(start(example), ranking(*pids), passages, positives=pids, **options)
+    def facts(self, example: Example, *pids: str) -> list[tuple[str, int]]:
+        step = ordered_hop(start(example), ranking(*pids), passages, positives=pids)
         return [(fact.pid, fact.sid) for fact in step.facts]
 
     def test_five_a_hop_at_most(self) -> None:
@@ -241,8 +238,9 @@ class TestOracleFacts:
         assert self.facts(example, "p0", "p1", "p2") == [("p0", 0), ("p0", 1), ("p1", 0), ("p1", 1), ("p2", 0)]
 
     def test_every_passage_gives_one_before_any_gives_a_second(self) -> None:
-        example = Example("q", TEXT, ("p0", "p1"), (("p0", 0), ("p0", 1), ("p1", 0)))
-        assert self.facts(example, "p0", "p1", max_facts=2) == [("p0", 0), ("p1", 0)]
+        gold = ("p0", "p1", "p2", "p3")
+        example = Example("q", TEXT, gold, tuple((pid, sid) for pid in gold for sid in (0, 1)))
+        assert self.facts(example, *gold) == [("p0", 0), ("p0", 1), ("p1", 0), ("p2", 0), ("p3", 0)]
 
     def test_where_no_sentence_is_known_the_first_one_is_taken(self) -> None:
         assert self.facts(Example("q", TEXT, ("p7", "p0")), "p7", "p0") == [("p7", 0), ("p0", 0)]
@@ -360,11 +358,11 @@ class TestOrderedHops:
     RANKINGS = (ranking("p5", "p1", "p0"), ranking("p6"), ranking("p2", "p3"))
 
     def steps(self) -> list[Step]:
-        states = unroll(EXAMPLE, self.ORDER, passages)
-        return [
-            ordered_hop(state, ranked, passages, positives=pids)
-            for state, ranked, pids in zip(states, self.RANKINGS, self.ORDER, strict=True)
-        ]
+        state, steps = start(EXAMPLE), []
+        for ranked, pids in zip(self.RANKINGS, self.ORDER, strict=True):
+            steps.append(ordered_hop(state, ranked, passages, positives=pids))
+            state = steps[-1].state
+        return steps
 
     def test_the_ranking_gives_ranks_and_negatives(self) -> None:
         first, second, third = self.steps()
@@ -372,10 +370,11 @@ class TestOrderedHops:
         assert (first.chosen, second.chosen) == ((Chosen("p0", 3),), (Chosen("p1", None),))
         assert (third.supervised.positives, third.supervised.negatives) == (("p3",), ("p2",))
 
-    def test_the_states_of_all_hops_are_known_in_advance(self) -> None:
-        states = unroll(EXAMPLE, self.ORDER, passages)
-        assert [step.state for step in self.steps()][:-1] == states[1:]
-        assert self.steps()[-1].state.done
+    def test_each_hop_takes_its_passages_ranked_or_not_and_adds_their_facts(self) -> None:
+        states = [step.state for step in self.steps()]
+        assert [state.remaining for state in states] == [("p3", "p1"), ("p3",), ()]
+        assert states[1].query.facts == (fact("p0", 1, 1), fact("p1", 0, 2), fact("p1", 1, 2))
+        assert states[-1].done
 
     def test_a_latent_hop_that_finds_the_same_passages_is_the_same_step(self) -> None:
         latent = latent_hop(start(EXAMPLE), ranking("p0", "p5"), passages, depth=1)
@@ -472,15 +471,15 @@ def check(steps: list[Step], example: Example) -> None:
 
 
 class TestInvariants:
-    @given(examples(), RANKINGS, DEPTHS, st.booleans())
-    def test_of_latent_hops(self, example: Example, rankings: list[Ranking], depth: int | None, fallback: bool) -> None:
+    @given(examples(), RANKINGS, DEPTHS)
+    def test_of_latent_hops(self, example: Example, rankings: list[Ranking], depth: int | None) -> None:
         state, steps = start(example), []
         for ranked in rankings:
-            steps.append(latent_hop(state, ranked, passages, depth=depth, fallback=fallback))
+            steps.append(latent_hop(state, ranked, passages, depth=depth))
             state = steps[-1].state
         check(steps, example)
         assert steps == [
-            latent_hop(before, ranked, passages, depth=depth, fallback=fallback)
+            latent_hop(before, ranked, passages, depth=depth)
             for before, ranked in zip([start(example), *(step.state for step in steps)], rankings, strict=False)
         ]
 

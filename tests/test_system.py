@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,25 @@ def test_an_empty_claim_is_refused_before_anything_is_run(baleen: Baleen, claim:
             refuse(claim)
     with pytest.raises(QueryError, match="empty"):
         baleen.hops(["whales", claim])
+    with pytest.raises(QueryError, match="empty"):
+        baleen.retriever.search(claim)
+
+
+def test_half_a_character_is_refused_by_name(baleen: Baleen) -> None:
+    """A lone surrogate, which Python makes of bytes that are not UTF-8."""
+    search = baleen.retriever.search
+    refusals: list[Callable[[], Any]] = [
+        lambda: baleen.verify("a\udcff"),
+        lambda: baleen.hops(["whales", "a\udcff"]),
+        lambda: search("a\udcff"),
+        lambda: search(Query("whales", (Fact("p0", 0, "a\udcff", "Whales sing."),))),
+        lambda: search("whales", exclude=["p0", "a\udcff"]),
+        lambda: search("whales", allow=["a\udcff"]),
+    ]
+    for refuse in refusals:
+        with pytest.raises(QueryError, match=r"'a\\udcff' has half a character"):
+            refuse()
+    assert len(search("whales", exclude=["nobody"])), "an id that is merely unknown is none to refuse"
 
 
 def test_no_claims_no_traces(baleen: Baleen) -> None:

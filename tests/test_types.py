@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen import types
+from baleen.errors import QueryError
 from baleen.types import (
     WHOLE,
     Answer,
@@ -114,6 +115,22 @@ def test_keys_missing_from_json_take_their_defaults() -> None:
 def test_records_are_frozen() -> None:
     with pytest.raises(AttributeError):
         FACT.score = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        (Query(""), "the claim or question is empty"),
+        (Query(" \n"), "the claim or question is empty"),
+        (Query("a\udcff"), r"'a\\udcff' has half a character; expected whole Unicode text"),
+        (Query("Is it so?", (Fact("p", 0, "\ud800", "So."),)), "half a character"),
+        (Query("Is it so?", (Fact("p", 0, "A title", "So\ud800."),)), "half a character"),
+    ],
+)
+def test_what_nobody_can_read_is_no_query(query: Query, part: str) -> None:
+    assert QUERY.checked() is QUERY
+    with pytest.raises(QueryError, match=part):
+        query.checked()
 
 
 def test_sentences_are_what_the_spans_cut_out() -> None:

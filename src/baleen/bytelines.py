@@ -6,9 +6,10 @@ import bz2
 import gzip
 import importlib
 import io
+import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ def write(lines: Iterable[bytes], path: Path) -> int:
             file.write(line + b"\n")
             count += 1
     return count
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place at the end: `path` is there whole, or as it was before.
+
+    What is there and is no file, such as a pipe or /dev/null, is written to as it stands: it has no place to take.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    aside = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield aside
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def piece(lines: Iterable[bytes], suffix: str) -> bytes:

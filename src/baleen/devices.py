@@ -9,10 +9,14 @@ from typing import Literal, get_args
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from baleen.errors import ConfigError
 
 Precision = Literal["float32", "bfloat16", "int8"]
+
+# cuDNN's kernels are left out: they plan anew for every shape of a batch, which takes longer than the batch itself.
+ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
@@ -62,9 +66,10 @@ def dtype_of(precision: Precision | None, device: torch.device) -> torch.dtype:
 def inference(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     """No gradients, no dropout, and `dtype` arithmetic where the model's weights are of another type."""
     training, weights = model.training, next(model.parameters())
+    rounding = torch.autocast(weights.device.type, dtype, enabled=weights.dtype != dtype)
     model.eval()
     try:
-        with torch.inference_mode(), torch.autocast(weights.device.type, dtype, enabled=weights.dtype != dtype):
+        with torch.inference_mode(), sdpa_kernel(ATTENTION), rounding:
             yield
     finally:
         model.train(training)

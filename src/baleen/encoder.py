@@ -213,17 +213,15 @@ class Encoder:
             notes=self.notes,
         )
 
-    def encode_queries(self, queries: Sequence[Query], batch_size: int = 32) -> list[QueryVectors]:
+    def encode_queries(self, queries: Sequence[Query]) -> list[QueryVectors]:
         """The float32 vectors of each query and of its facts, in the order of `queries`."""
-        return self.encode_query_ids(self.inputs.query_ids(queries), batch_size)
+        return self.encode_query_ids(self.inputs.query_ids(queries))
 
-    def encode_query_ids(self, rows: Sequence[QueryIds], batch_size: int = 32) -> list[QueryVectors]:
+    def encode_query_ids(self, rows: Sequence[QueryIds]) -> list[QueryVectors]:
         """`encode_queries` of what `inputs.query_ids` has laid out already."""
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         found: dict[int, QueryVectors] = {}
         with inference(self.model, self.dtype):
-            for start in range(0, len(order), batch_size):
-                picked = order[start : start + batch_size]
+            for picked in token_batches(rows, self.batch_tokens):
                 encoded = self.model.forward_queries(self.inputs.query_batch([rows[i] for i in picked]).to(self.device))
                 query, facts = encoded.query.cpu().numpy(), encoded.facts.cpu().numpy()
                 for place, i in enumerate(picked):

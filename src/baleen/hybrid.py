@@ -5,22 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
-from baleen.pipeline import Reading, run
-from baleen.retriever import Retriever
-from baleen.types import Condensed, Hit, Hop, Query, Ranking, Trace
+from baleen.pipeline import Reading, Search, run
+from baleen.retriever import Retrieved
+from baleen.types import Condensed, Hit, Hop, Passage, Query, Ranking, Trace
+
+
+class FirstSearchOnce:
+    """Serves as the retriever of a run, and answers a search that is the first one over again from memory.
+
+    Runs of the same queries differ from the second hop on only.  Each trace tells the seconds and tokens of the first
+    hop, as it would alone.
+    """
+
+    def __init__(self, retriever: Search) -> None:
+        self._retriever = retriever
+        self._asked: tuple[Any, ...] | None = None
+        self._found: list[Retrieved] = []
+
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+        asked = (queries, k, options)
+        if asked == self._asked:
+            return self._found
+        found = self._retriever.retrieve(queries, k, **options)
+        if self._asked is None:
+            self._asked, self._found = asked, found
+        return found
+
+    def passage(self, pid: str) -> Passage:
+        return self._retriever.passage(pid)
 
 
 def run_hybrid(
     queries: Sequence[Query],
-    retriever: Retriever,
+    retriever: Search,
     condenser: Reading,
     reranker: Reading,
     depths: Sequence[int],
     stop_early: bool = False,
 ) -> Iterator[list[Trace]]:
-    """Both pipelines apart, merged after each hop."""
-    runs = [run(queries, retriever, reading, depths, stop_early) for reading in (condenser, reranker)]
+    """Both pipelines apart but for the first search, merged after each hop."""
+    shared = FirstSearchOnce(retriever)
+    runs = [run(queries, shared, reading, depths, stop_early) for reading in (condenser, reranker)]
     for condensed, reranked in zip(*runs, strict=True):
         yield [merge(*pair, depths) for pair in zip(condensed, reranked, strict=True)]
 

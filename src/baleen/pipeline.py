@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from baleen.retriever import Retriever
+from baleen.retriever import Retrieved
 from baleen.stopwatch import Stopwatch
 from baleen.types import Answer, Condensed, Hop, Passage, Query, Trace, Verdict
+
+
+class Search(Protocol):
+    """A retriever, or what stands before one."""
+
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]: ...
+
+    def passage(self, pid: str) -> Passage: ...
 
 
 class Reading(Protocol):
@@ -31,7 +39,7 @@ class Reader(Protocol):
 
 
 def run(
-    queries: Sequence[Query], retriever: Retriever, reading: Reading, depths: Sequence[int], stop_early: bool = False
+    queries: Sequence[Query], retriever: Search, reading: Reading, depths: Sequence[int], stop_early: bool = False
 ) -> Iterator[list[Trace]]:
     """The traces of all queries after each hop, `depths[i]` passages deep; one that has stopped stays as it is."""
     traces = [Trace(query, untrained=reading.untrained) for query in queries]
@@ -46,7 +54,7 @@ def run(
         yield list(traces)
 
 
-def take_hop(traces: Sequence[Trace], retriever: Retriever, reading: Reading, number: int, depth: int) -> list[Hop]:
+def take_hop(traces: Sequence[Trace], retriever: Search, reading: Reading, number: int, depth: int) -> list[Hop]:
     """Retrieve with the facts so far, without the passages so far; condense what comes."""
     queries, excluded = [trace.next_query for trace in traces], [trace.pids for trace in traces]
     found = retriever.retrieve(queries, depth, exclude=excluded)

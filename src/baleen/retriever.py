@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from baleen.encoder import Encoder
-from baleen.errors import QueryError
 from baleen.index import Index
 from baleen.stopwatch import Stopwatch
-from baleen.types import Passage, Query, Ranking
+from baleen.types import Passage, Query, Ranking, whole
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,7 @@ class Retriever:
 
     def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
         """`search_many`, with what the encoder read and what it cost."""
-        for query in queries:
-            if not query.text.strip():
-                raise QueryError("the query is empty; give it a question or a claim")
+        _check(queries, **options)
         watch = Stopwatch(len(queries))
         with watch("encode"):
             rows = self.encoder.inputs.query_ids(queries)
@@ -72,3 +69,17 @@ class Retriever:
 
     def passage(self, pid: str) -> Passage:
         return self.index.passage(pid)
+
+
+def _check(
+    queries: Sequence[Query],
+    *,
+    exclude: Sequence[Collection[str]] = (),
+    allow: Collection[str] | None = None,
+    **_: Any,
+) -> None:
+    """Whatever no encoder could read and no index look up is a QueryError: a passage that is merely unknown is not."""
+    for query in queries:
+        query.checked()
+    for pid in (*(pid for pids in exclude for pid in pids), *(allow or ())):
+        whole(pid)

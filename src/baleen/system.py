@@ -19,7 +19,7 @@ from baleen.config import NO_SETTING, from_mapping, override
 from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision
 from baleen.encoder import Encoder
-from baleen.errors import ConfigError, QueryError
+from baleen.errors import ConfigError
 from baleen.hybrid import run_hybrid
 from baleen.index import Index
 from baleen.model_folder import ModelFolder, read_model
@@ -128,7 +128,7 @@ class Baleen:
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
         config = override(self.config, **options)
-        steps = self._run([_query(text) for text in texts], config)
+        steps = self._run([Query(text).checked() for text in texts], config)
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
@@ -175,9 +175,3 @@ class Baleen:
 def _ranked(trace: Trace, by: RankedBy) -> Trace:
     """With its parts, if it was merged from some."""
     return replace(trace, ranked_by=by, parts=tuple(_ranked(part, by) for part in trace.parts))
-
-
-def _query(text: str) -> Query:
-    if not text.strip():
-        raise QueryError("the claim or question is empty")
-    return Query(text)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from baleen.errors import QueryError
 from baleen.records import Record as Record
 
 Metadata = Mapping[str, Any]
@@ -74,6 +75,26 @@ class Query(Record):
 
     text: str
     facts: tuple[Fact, ...] = ()
+
+    def checked(self) -> Self:
+        """Itself; an empty text, or half a character in it or in a fact, is a QueryError."""
+        if not self.text.strip():
+            raise QueryError("the claim or question is empty; expected at least one word")
+        for text in (self.text, *(part for fact in self.facts for part in (fact.title, fact.text))):
+            whole(text)
+        return self
+
+
+def whole(text: str) -> str:
+    """The text; half a character in it, which no tokenizer and no index takes, is a QueryError.
+
+    Such a lone surrogate is what Python makes of bytes on a command line that are not UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise QueryError(f"{text!r:.60} has half a character; expected whole Unicode text") from None
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from baleen.ablation.rows import ROWS, WHOLE, Row, rows_of
 from baleen.config import from_mapping, read_toml
 from baleen.errors import ConfigError
 from baleen.evaluation.judging import CUTOFFS
+from baleen.index.codec import BITS
 from baleen.training.plan import ABLATION, RunPlan, read_plan
-
-BITS = (1, 2, 4, 16)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,20 @@
     results/ROW/QUESTIONS.jsonl     what `baleen eval --out` writes
     plots/QUESTIONS/                figures, where matplotlib is installed
     ablation.json, ablation.md      the tables
-    settings.json                   what all rows have in common: whose readers, whose model, and the bits of the indexes
+    settings.json                   what all rows have in common: whose readers, whose model, the bits of the indexes, and
+                                    digests of the collections
 
 An ablation that was killed goes on where it stood, and rows that another call is asked for join those that are there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +34,7 @@ from baleen.checkpoint import resolve
 from baleen.datasets import Catalogue, Example, read_examples
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, MissingExtraError, StoredIndexError
+from baleen.evaluation.collection import Indexed
 from baleen.evaluation.contender import system_contender
 from baleen.evaluation.curves import figures
 from baleen.evaluation.evaluating import read_results, results_of
@@ -43,10 +48,12 @@ from baleen.system import Baleen
 from baleen.training.distributed import started_processes
 from baleen.training.run import MODEL, train
 from baleen.training.run_folder import write_json, write_text
+from baleen.types import Passage
 
 log = logging.getLogger(__name__)
 
 JSON, MARKDOWN, SETTINGS = "ablation.json", "ablation.md", "settings.json"
+CORPORA = "corpora"  # of settings.json: the digest of each collection
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,32 @@ class Report:
 
     told: dict[str, Any]
     page: str
+
+
+@dataclass(frozen=True)
+class Passages:
+    """A collection's passages: how many there are, and a digest that tells them from any others."""
+
+    count: int
+    digest: str
+
+
+class PassageDigest:
+    """Of ids, titles and sentences in their order, so that neither a file's name nor its compression counts."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def noting(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """The passages as they come, noted on their way."""
+        for passage in passages:
+            told = json.dumps([passage.pid, passage.title, passage.sentences], ensure_ascii=False)
+            self._digest.update(told.encode())
+            yield passage
+
+    @property
+    def told(self) -> str:
+        return self._digest.hexdigest()
 
 
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
@@ -74,7 +107,7 @@ class Ablation:
 
     def __init__(self, plan: AblationPlan, folder: Path, device: str | None = None) -> None:
         self.plan, self.folder, self.device = plan, folder, device
-        self._passages: dict[str, int] = {}  # of each collection
+        self._passages: dict[str, Passages] = {}  # of each collection
         self._examples: dict[str, list[Example]] = {}
 
     def read(self) -> None:
@@ -82,8 +115,9 @@ class Ablation:
         plan = self.plan
         read = {each.name: read_examples(each.dataset, plan.train.root / each.file) for each in plan.questions}
         for collection in dict.fromkeys(each.collection for each in plan.questions):
-            passages = Catalogue.of(corpus.read(plan.corpus(collection)))
-            self._passages[collection] = len(passages)
+            digest = PassageDigest()
+            passages = Catalogue.of(digest.noting(corpus.read(plan.corpus(collection))))
+            self._passages[collection] = Passages(len(passages), digest.told)
             for own in (each for each in plan.questions if each.collection == collection):
                 asked = match_gold(read[own.name][: plan.settings.limit], passages, plan.train.missing)
                 self._examples[own.name] = list(asked.examples)
@@ -94,15 +128,27 @@ class Ablation:
         """Take the folder; one whose rows have other readers, or indexes of other bits, would mix the two in a table."""
         settings, file = self.plan.settings, self.folder / SETTINGS
         told = {"readers": settings.readers, "model": settings.model, "bits": settings.bits}
-        before = json.loads(file.read_text("utf-8")) if file.exists() else told
+        before: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else told
         for name, value in told.items():
             if before.get(name) != value:
                 raise ConfigError(
                     f"{self.folder}: holds an ablation of {name} = {before.get(name)!r}, and the plan has {value!r}: "
                     "choose another folder"
                 )
+        known: dict[str, str] = before.get(CORPORA, {})
+        self._refuse_results_of_others(known)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(file, told)
+        write_json(file, {**told, CORPORA: known | {name: own.digest for name, own in self._passages.items()}})
+
+    def _refuse_results_of_others(self, known: Mapping[str, str]) -> None:
+        """Indexes of passages that have changed since are built anew; results would stand beside new ones in a table."""
+        for collection, passages in self._passages.items():
+            files = [file for file in self.folder.glob("results/*/*.jsonl") if file.name.startswith(f"{collection}-")]
+            if files and known.get(collection, passages.digest) != passages.digest:
+                raise ConfigError(
+                    f"{self.folder}: holds results over other passages than '{collection}' has now, such as "
+                    f"{min(files)}: remove the {len(files)} of that collection, or choose another folder"
+                )
 
     # Training
 
@@ -171,14 +217,14 @@ class Ablation:
         return [*rows, *(fewer for row in first for fewer in row.fewer(most))]
 
     def _retriever(self, variant: Variant, collection: str) -> Retriever:
-        """A variant's encoder over its index of a collection, which is built unless that encoder's own is there."""
+        """A variant's encoder over its index of a collection, which is built unless it is there: of both, and no other."""
         encoder = Encoder.load(self._trained(variant), device=self.device)
         folder = self.folder / "indexes" / variant.name / collection
-        bits = self.plan.settings.bits
-        if not _is_index_of(encoder, folder, bits):
+        bits, known = self.plan.settings.bits, self._passages[collection]
+        if not _is_index_of(encoder, known, folder, bits):
             log.info("indexing %s for %s", collection, variant.name)
-            passages = corpus.read(self.plan.corpus(collection))
-            Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=str(encoder.device))
+            passages, device = corpus.read(self.plan.corpus(collection)), str(encoder.device)
+            Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=device, corpus=known.digest)
         return Retriever(encoder, Index.open(folder, device=str(encoder.device)))
 
     # What came of it
@@ -195,7 +241,7 @@ class Ablation:
     def _done(self, questions: Questions) -> Evaluated:
         rows = [row for row in self._with_fewer_hops(list(ROWS.values())) if self._takes(row, questions)]
         found = {row: self._kept(row, questions) for row in rows}
-        passages = self._passages[questions.collection]
+        passages = self._passages[questions.collection].count
         return Evaluated(questions, passages, {row: results for row, results in found.items() if results})
 
     def _kept(self, row: Row, questions: Questions) -> list[Result]:
@@ -238,10 +284,22 @@ class Ablation:
         return self.folder / "results" / row.key / f"{questions.name}.jsonl"
 
 
-def _is_index_of(encoder: Encoder, folder: Path, bits: int) -> bool:
+def _is_index_of(encoder: Encoder, passages: Passages, folder: Path, bits: int) -> bool:
     try:
         index = Index.open(folder)
         index.check_encoder(encoder.fingerprint)
     except StoredIndexError:
         return False
-    return index.manifest.bits == bits
+    # What was added and deleted since leaves the manifest's digest as it is; it shows in the number of passages.
+    fits = index.manifest.bits == bits and len(index) == passages.count
+    return fits and _digest_of(index) == passages.digest
+
+
+def _digest_of(index: Index) -> str:
+    """What the manifest says, or that of the passages themselves where it says nothing: `baleen index` leaves it out."""
+    told = index.manifest.settings.get("corpus")
+    if told is not None:
+        return str(told)
+    digest = PassageDigest()
+    deque(digest.noting(Indexed(index)), maxlen=0)
+    return digest.told

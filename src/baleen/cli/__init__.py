@@ -7,10 +7,17 @@
     chain.py            a run as a person reads it
     document.py         a run as one JSON document
     claims.py           --file: claims and questions with their ids
-    results.py          --out: results that a killed run takes up again
-    demo.py, init.py    demo, init
-    evaluating.py       eval, with contenders.py: who is evaluated
+    demo.py             demo
+    init.py             init
+    training.py         train
+    evaluating.py       eval
+    contenders.py       who is evaluated
     comparing.py        compare, table
+    plotting.py         plot
+    ablating.py         ablate
+    synthesizing.py     synthesize
+    restating.py        restate
+    question_files.py   DATASET:FILE: a file of questions
     carding.py          card
     benching.py         bench ...
     options.py          options that several commands share

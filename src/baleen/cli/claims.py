@@ -16,6 +16,7 @@ from typing import Any
 
 from baleen import bytelines
 from baleen.errors import DatasetError, QueryError
+from baleen.types import Query, whole
 
 TEXT_KEYS = ("claim", "question", "text")
 ID_KEYS = ("id", "_id", "uid", "qid")
@@ -47,17 +48,7 @@ def read_claims(path: Path) -> list[Claim]:
 
 def checked(text: str) -> str:
     """The text of a claim or question; an empty one, or one with half a character, is a QueryError."""
-    if not text.strip():
-        raise QueryError("the claim or question is empty; expected at least one word")
-    return _whole(text)
-
-
-def _whole(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise QueryError(f"{text!r:.60} has half a character; expected whole Unicode text") from None
-    return text
+    return Query(text).checked().text
 
 
 def _records(path: Path) -> Iterator[tuple[int, str, Any]]:
@@ -113,4 +104,4 @@ def _identity(record: dict[str, Any], number: int) -> str:
     value = record[key]
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"'{key}' is {json.dumps(value)[:40]}; expected a string or an integer")
-    return _whole(str(value))
+    return whole(str(value))

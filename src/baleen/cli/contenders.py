@@ -67,6 +67,16 @@ class Asked:
         """Whether it is a system that is evaluated, or the baseline that is one."""
         return self.baseline in (None, COLBERT_HOP) and self.run is None
 
+    @property
+    def searches(self) -> bool:
+        """Whether a baseline searches an index: colbert, alone or for rerank; others read its passages."""
+        return self.baseline == "colbert" or (self.baseline == "rerank" and self.first == "colbert")
+
+    @property
+    def searching_model(self) -> str | None:
+        """The model that is named for colbert."""
+        return self.model if self.baseline == "colbert" else self.first_model
+
 
 def open_contender(asked: Asked) -> Contender:
     if asked.takes_hops:
@@ -129,7 +139,7 @@ def _collection(asked: Asked) -> Collection:
     from baleen.index import Index
 
     index = asked.index or _default_index(asked)
-    if asked.baseline != "colbert":  # which alone searches the index; others read its passages
+    if not asked.searches:
         return Indexed(Index.open(index))
     from baleen.devices import usable_device
 
@@ -140,5 +150,5 @@ def _default_index(asked: Asked) -> Path:
     from baleen.embedded import default_index, default_model
     from baleen.encoder import Encoder
 
-    model = asked.model if asked.baseline == "colbert" and asked.model else default_model()
-    return default_index(Encoder.load(model, device=asked.device))
+    named = asked.searching_model if asked.searches else None
+    return default_index(Encoder.load(named or default_model(), device=asked.device))

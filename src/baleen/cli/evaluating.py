@@ -133,10 +133,10 @@ def evaluate(
     questions = _questions(dataset, file)[:limit]
     contender = open_contender(asked)
     results, report = _results(contender, asked, questions, missing, outputs, batch_size)
-    _write(outputs, dataset, results)
     told = _document(contender, results, report, samples, seed)
     told |= {"dataset": dataset, "file": str(file), "seconds": round(time.perf_counter() - start, 2)}
     typer.echo(json.dumps(told, ensure_ascii=False) if as_json else _page(told))
+    _write(outputs, dataset, results)  # last: ids that a format has no room for cost no figures
 
 
 def _cutoffs(at: str) -> tuple[int, ...]:

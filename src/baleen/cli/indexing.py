@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +26,9 @@ def index(
     out: Annotated[Path, typer.Option("--out", help="The index's folder")] = Path("baleen.index"),
     model: ModelOption = None,
     bits: Annotated[
-        Bits, typer.Option(help="Bits a dimension of what centroids leave over; 16: float16 vectors")
-    ] = Bits.two,
+        Bits | None,
+        typer.Option(help="Bits a dimension of what centroids leave over; 16: float16 vectors", show_default="2"),
+    ] = None,
     add: Annotated[
         bool, typer.Option("--add", help="Add to the index; a passage whose id is there takes its place")
     ] = False,
@@ -43,7 +45,9 @@ def index(
     cells: Annotated[
         int | None, typer.Option(min=1, help="Number of centroids", show_default="by the number of vectors")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample that centroids are fitted on")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the sample that centroids are fitted on", show_default="0")
+    ] = None,
     device: DeviceOption = None,
     precision: PrecisionOption = None,
     as_json: JsonOption = False,
@@ -54,8 +58,18 @@ def index(
     changes = bool(delete) + compact + verify + info
     if bool(files) == bool(changes) or changes > 1:
         raise typer.BadParameter("give files to index, or one of --delete, --compact, --verify, --info")
-    if add and (overwrite or changes):
-        raise typer.BadParameter("--add takes files, and goes with neither --overwrite nor a change of another kind")
+    fitting: dict[str, object] = {"--bits": bits, "--cells": cells, "--seed": seed, "--overwrite": overwrite}
+    reading: dict[str, object] = {
+        "--add": add,
+        "--model": model,
+        "--skip-bad": skip_bad,
+        "--device": device,
+        "--precision": precision,
+    }
+    if changes:
+        _refuse(fitting | reading, "are for files to index, and none are given")
+    if add:
+        _refuse(fitting, "are for a new index, and --add keeps to the settings of the one that is there")
     report: dict[str, Any] = {}
     if files:
         report = _index_files(files, out, model, bits, add, overwrite, skip_bad, cells, seed, device, precision)
@@ -70,16 +84,23 @@ def index(
     print_report(report | Index.open(out).info(), as_json)
 
 
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """A usage error that names the options which were given, where they would do nothing."""
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if given:
+        raise typer.BadParameter(f"leave out {', '.join(given)}: such options {why}")
+
+
 def _index_files(
     files: list[Path],
     out: Path,
     model: str | None,
-    bits: Bits,
+    bits: Bits | None,
     add: bool,
     overwrite: bool,
     skip_bad: bool,
     cells: int | None,
-    seed: int,
+    seed: int | None,
     device: str | None,
     precision: PrecisionName | None,
 ) -> dict[str, Any]:
@@ -104,9 +125,9 @@ def _index_files(
             out,
             passages,
             encoder,
-            bits=int(bits),
+            bits=int(bits or Bits.two),
             cells=cells,
-            seed=seed,
+            seed=seed or 0,
             overwrite=overwrite,
             total=total,
             device=str(encoder.device),

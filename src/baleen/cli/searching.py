@@ -51,9 +51,9 @@ def search(
     """Rank passages for QUERY: one hop."""
     from baleen.types import Fact, Query
 
-    retriever = open_retriever(index, model, device, threads, precision)
     titled = [text.partition(" | ") if " | " in text else ("", "", text) for text in fact or []]
-    asked = Query(query, tuple(Fact("", 0, title, text) for title, _, text in titled))
+    asked = Query(query, tuple(Fact("", 0, title, text) for title, _, text in titled)).checked()
+    retriever = open_retriever(index, model, device, threads, precision)
     start = time.perf_counter()
     ranking = retriever.search(
         asked,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import html
 import unicodedata
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 from baleen.datasets.example import BY_ID, BY_TITLE, Example
 from baleen.errors import DatasetError
@@ -17,14 +17,6 @@ from baleen.types import Passage, Record
 FIRST_NAMES = 5
 
 Item = TypeVar("Item", bound=Hashable)
-
-
-class Stored(Protocol):
-    """An index, as far as a catalogue looks into it."""
-
-    def pids(self) -> Iterator[str]: ...
-
-    def passage(self, pid: str) -> Passage: ...
 
 
 class Catalogue:
@@ -42,11 +34,6 @@ class Catalogue:
             catalogue._sentences[passage.pid] = len(passage.spans)
             catalogue._titles.setdefault(title_key(passage.title), []).append(passage.pid)
         return catalogue
-
-    @classmethod
-    def of_index(cls, index: Stored) -> Self:
-        """One pass over the living passages of an index."""
-        return cls.of(index.passage(pid) for pid in index.pids())
 
     def __len__(self) -> int:
         return len(self._sentences)

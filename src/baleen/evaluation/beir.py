@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from baleen import bytelines
-from baleen.datasets import Example
+from baleen.corpus import InputError
+from baleen.datasets import Example, fields
 from baleen.datasets.example import BY_ID
 from baleen.errors import DatasetError
 
@@ -23,18 +24,36 @@ def is_beir(path: Path) -> bool:
 def read_beir(path: Path) -> list[Example]:
     """The judged questions, with the relevant passages as gold: of the qrels named, or of the folder's test split."""
     qrels = path if path.suffix == ".tsv" else _split(path)
-    gold: dict[str, list[str]] = {}
-    for place, line in _lines(qrels):
-        fields = line.split("\t")
-        if len(fields) == 3 and fields[2].strip().isdigit():
-            gold.setdefault(fields[0], []).extend([fields[1]] * (int(fields[2]) > 0))
-        elif not place.endswith(":1"):  # a header stands in the first line
-            raise DatasetError(f"{place}: {len(fields)} fields; expected query-id, corpus-id and a score, with tabs")
-    texts = _texts(qrels.parent.parent / QUERIES)
+    gold = _gold(qrels)
+    texts = _texts(qrels.parent.parent / QUERIES, gold)
     absent = [qid for qid in gold if qid not in texts]
     if absent:
         raise DatasetError(f"{qrels}: {len(absent)} queries are not in {QUERIES}, such as {absent[0]!r}")
     return [Example(qid, texts[qid], tuple(pids), hops=len(pids), named_by=BY_ID) for qid, pids in gold.items() if pids]
+
+
+def _gold(qrels: Path) -> dict[str, list[str]]:
+    """The relevant passages of each judged question; a judgement of 0 or less, as spam has it, finds none."""
+    gold: dict[str, list[str]] = {}
+    for place, line in _lines(qrels):
+        try:
+            qid, pid, score = _judgement(line)
+        except InputError as flaw:
+            if place.endswith(":1"):  # a header stands in the first line
+                continue
+            raise DatasetError(f"{place}: {flaw}; expected query-id, corpus-id and a score, with tabs") from None
+        gold.setdefault(qid, []).extend([pid] * (score > 0))
+    return gold
+
+
+def _judgement(line: str) -> tuple[str, str, int]:
+    row = line.split("\t")
+    if len(row) != 3:
+        raise InputError(f"{len(row)} fields")
+    try:
+        return row[0], row[1], int(row[2])
+    except ValueError:
+        raise InputError(f"the score {row[2]!r} is no whole number") from None
 
 
 def _split(folder: Path) -> Path:
@@ -44,12 +63,17 @@ def _split(folder: Path) -> Path:
     raise DatasetError(f"{folder}: has no qrels/test.tsv, nor of dev or train; expected one of them")
 
 
-def _texts(path: Path) -> dict[str, str]:
+def _texts(path: Path, judged: Collection[str]) -> dict[str, str]:
+    """The text of each judged question; what others say, of other splits, is not looked at."""
     texts = {}
     for place, line in _lines(path):
         try:
             record = json.loads(line)
-            texts[str(record["_id"])] = str(record["text"])
+            qid = str(record["_id"])
+            if qid in judged:
+                texts[qid] = fields.text(record, "text")
+        except InputError as flaw:
+            raise DatasetError(f"{place}: {flaw}") from None
         except (ValueError, KeyError, TypeError):
             raise DatasetError(f"{place}: not a query; expected a JSON object with '_id' and 'text'") from None
     return texts

@@ -68,7 +68,8 @@ def compare(
     """Two runs question by question; a question whose text or gold is not the same in both is a DatasetError."""
     pairs = _paired(first, second)
     ours, theirs = [list(side) for side in zip(*pairs, strict=True)]
-    names = [name for name in metric_names(ours) if name in metric_names(theirs)]
+    in_theirs = set(metric_names(theirs))
+    names = [name for name in metric_names(ours) if name in in_theirs]
     if not names:
         raise DatasetError("the two runs share no metric; expected results over the same dataset")
     if metric is not None and metric not in names:

@@ -10,11 +10,11 @@ Evidence stands best first: the HoVer score looks at the first documents and sen
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from baleen import bytelines
 from baleen.datasets.example import SUPPORTED
 from baleen.errors import ConfigError
 from baleen.evaluation.prediction import Prediction, Result
@@ -42,13 +42,9 @@ def submission(dataset: str, results: Sequence[Result]) -> Any:
 
 
 def write_submission(dataset: str, results: Sequence[Result], path: Path) -> None:
-    """Write the document by rename, so that it is there whole or not at all."""
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
+    """Write the document to a file that is there whole or not at all."""
+    with bytelines.replacing(path) as aside:
         aside.write_text(json.dumps(submission(dataset, results), ensure_ascii=False) + "\n", "utf-8")
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _evidence(prediction: Prediction) -> list[list[str | int]]:

@@ -4,7 +4,7 @@
     qrels     qid 0 pid relevance
 
 Readers of runs go by the score and pass over the rank, and scores of passages that different hops found do not compare;
-so the score that is written counts down from the top of the ranking.
+so the score that is written counts down from the top of the ranking.  A file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def write_qrels(examples: Iterable[Example], path: Path) -> None:
 
 
 def _write(rows: Iterable[tuple[str, ...]], path: Path) -> None:
-    bytelines.write((_line(row) for row in rows), path)
+    with bytelines.replacing(path) as aside:
+        bytelines.write((_line(row) for row in rows), aside)
 
 
 def _line(row: tuple[str, ...]) -> bytes:

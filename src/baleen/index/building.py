@@ -147,11 +147,12 @@ def _building(root: Path, overwrite: bool) -> Iterator[int]:
     """Hold the lock of an index to be and yield its generation; leave nothing behind on failure."""
     fresh = not root.exists()
     with layout.writing(root):
+        generation = layout.next_generation(root, refuse_existing(root, overwrite))
         try:
-            yield layout.next_generation(root, refuse_existing(root, overwrite))
+            yield generation
         except BaseException:
             if fresh:
                 shutil.rmtree(root, ignore_errors=True)
             else:
-                layout.sweep(root)
+                layout.sweep(root, failed=generation)
             raise

@@ -28,8 +28,9 @@ from baleen.vectors import QueryVectors
 Array = npt.NDArray[Any]
 
 # Passages, and vectors with their padding, that are scored together: a GPU should not wait for the next kernel.
-PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2048, 2**19
-CELL_SCORE_BUDGET = 2**31  # bytes of cell scores that are held at once; sets how many queries make a batch
+PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2**14, 2**20
+# How many queries make a batch: the bytes of their cell scores, and the postings that they look into, some 64 bytes each.
+CELL_SCORE_BUDGET, POSTINGS_AT_ONCE = 2**31, 2**26
 MATCHES_AT_ONCE = 2**29  # of vectors with all lanes of a batch
 HELD_SHARE = 0.4  # of a GPU's free memory that restored vectors may take up
 
@@ -48,13 +49,14 @@ class Batch:
     def of(cls, queries: Sequence[QueryVectors], codec: Codec, focus: Focus, device: str) -> Batch:
         counts = tuple((len(query.query), len(query.facts)) for query in queries)
         claim, facts = (max(column) for column in zip(*counts, strict=True))
-        vectors = np.zeros((len(queries), claim + facts, codec.width), np.float32)
+        vectors = np.zeros((len(queries), claim + facts, queries[0].dim), np.float32)
         mask = np.zeros(vectors.shape[:2], np.bool_)
         for number, query in enumerate(queries):
             for part, first in ((query.query, 0), (query.facts, claim)):
-                vectors[number, first : first + len(part)] = codec.map_queries(part)
+                vectors[number, first : first + len(part)] = part
                 mask[number, first : first + len(part)] = True
-        return cls(torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device), counts, claim, focus)
+        mapped = codec.map_queries(vectors.reshape(-1, vectors.shape[-1])).reshape(*mask.shape, codec.width)
+        return cls(torch.from_numpy(mapped).to(device), torch.from_numpy(mask).to(device), counts, claim, focus)
 
     def own(self, query: int, lanes: Tensor) -> Tensor:
         """Of what each lane has (lanes, ...), the rows of one query's own, without padding: its claim's, then its facts'."""
@@ -109,14 +111,22 @@ class DeviceSearcher:
         """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
         if not len(self.starts) - 1:
             return [Found.join([])] * len(queries)
-        lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
-        size = max(1, CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells))
+        size = self._batch_size(queries, limits)
         found = []
         for start in range(0, len(queries), size):
             batch = Batch.of(queries[start : start + size], self.codec, focus, self.device)
             masks = [np.concatenate(rows) for rows in allowed[start : start + size]]
             found += self._find_batch(batch, k, limits, masks)
         return found
+
+    def _batch_size(self, queries: Sequence[QueryVectors], limits: Limits | None) -> int:
+        """How many of the queries go together; a cell is taken to hold as many passages as the mean one does."""
+        lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
+        size = CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells)
+        if limits is not None:
+            visited = max((limits.probes_of(len(query.query)) * len(query.query) for query in queries), default=1)
+            size = min(size, POSTINGS_AT_ONCE * self.codec.cells // max(1, visited * len(self.postings)))
+        return max(1, size)
 
     @torch.inference_mode()
     def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:

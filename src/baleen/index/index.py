@@ -87,10 +87,11 @@ class Index:
     ) -> Self:
         """Encode passages and write a new index; the codec is fitted to a sample of their vectors.
 
-        `device` is where cells are fitted and found, residuals are always the CPU's; the index that comes back searches on the CPU, as `open` does
-        unless told otherwise.  `total` only tells the progress bar how many passages to expect; `corpus`, such as a
-        hash of what the passages were read from, is kept in the manifest's settings.  Nothing is left behind when it
-        fails, and with `overwrite` the index that was there stays until the new one is whole.
+        `device` is where cells are fitted and found, residuals are always the CPU's; the index that comes back searches
+        on the CPU, as `open` does unless told otherwise.  `total` only tells the progress bar how many passages to
+        expect; `corpus`, such as a hash of what the passages were read from, is kept in the manifest's settings.
+        Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
+        whole.
         """
         from baleen.index.building import build
 
@@ -161,16 +162,20 @@ class Index:
         return before - self.bytes
 
     def _merge_small(self) -> None:
-        """Merge all segments but the largest, so that many additions do not make many files."""
+        """Merge the segments before the largest and those after it, so that many additions do not make many files."""
         with self._change() as generation:
-            largest = max(self.segments, key=len)
-            others = [segment for segment in self.segments if segment is not largest]
-            self._commit(generation, (largest.entry, *self._merged(generation, others)))
+            place = max(range(len(self.segments)), key=lambda number: len(self.segments[number]))
+            before = self._merged(generation, self.segments[:place], "segment-before")
+            after = self._merged(generation, self.segments[place + 1 :])
+            self._commit(generation, (*before, self.segments[place].entry, *after))
 
-    def _merged(self, generation: int, segments: list[Segment]) -> tuple[SegmentEntry, ...]:
+    def _merged(self, generation: int, segments: list[Segment], name: str = "segment") -> tuple[SegmentEntry, ...]:
+        """The entry of one segment with the living passages of these, in their order; none if none lives."""
         if not any(segment.entry.deleted < len(segment) for segment in segments):
             return ()
-        return (merge(self.root, f"{layout.generation_name(generation)}/segment", segments),)
+        if len(segments) == 1 and not segments[0].entry.deleted:
+            return (segments[0].entry,)
+        return (merge(self.root, f"{layout.generation_name(generation)}/{name}", segments),)
 
     def verify(self) -> int:
         """Check every file of the newest state against its checksum; returns how many there are."""
@@ -234,12 +239,12 @@ class Index:
     def check_encoder(self, fingerprint: str) -> None:
         if fingerprint != self.manifest.encoder:
             raise EncoderMismatchError(
-                f"{self.root}: made by encoder {self.manifest.encoder[:12]}, but {fingerprint[:12]} asks; their vectors "
-                "do not compare: use the encoder that built the index, or rebuild it with this one"
+                f"{self.root}: made by encoder {self.manifest.encoder[:12]}, but {fingerprint[:12]} asks; their "
+                "vectors do not compare: use the encoder that built the index, or rebuild it with this one"
             )
 
     def pids(self) -> Iterator[str]:
-        """Ids of the living passages, in the order in which they were added."""
+        """Ids of the living passages, in the order in which they were added; a replacement is added when it comes."""
         for segment in self.segments:
             yield from (segment.store.pid(row) for row in np.flatnonzero(segment.alive).tolist())
 

@@ -188,13 +188,19 @@ def writing(root: Path) -> Iterator[None]:
         yield
 
 
-def sweep(root: Path) -> None:
-    """Remove generation folders and files that the manifest does not name; a manifest that cannot be read names all."""
+def sweep(root: Path, failed: int | None = None) -> None:
+    """Remove generation folders and files that the manifest does not name.
+
+    A manifest that cannot be read is taken to name them all, save those of the generation whose writing `failed`: what
+    is committed can be read, so that one never was.
+    """
     try:
         named = {entry.path for entry in read_manifest(root).files()}
     except IndexNotFoundError:
         named = set()
     except (IndexCorruptError, IndexFormatError):
+        if failed is not None:
+            shutil.rmtree(root / generation_name(failed), ignore_errors=True)
         return
     for folder in generation_folders(root):
         if not any(path.startswith(f"{folder.name}/") for path in named):

@@ -5,7 +5,8 @@ text_ends       where each block ends
 pids, pid_ends  the ids' UTF-8, end to end, and where each ends
 id_hashes       the ids' 64-bit hashes in ascending order, and
 id_rows         the row each of them belongs to
-columns         one zlib JSON object {key: [value of row 0, ...]}; read only when a search filters by metadata
+columns         one zlib JSON object {key: [value of row 0, ...]}, keys as they first came; read only when a search
+                filters by metadata
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class StoreWriter:
                 self._flush()
 
     def _add_metadata(self, passage: Passage) -> None:
-        for key in passage.metadata.keys() | self._columns.keys():
+        for key in {**self._columns, **passage.metadata}:  # not a set: every process is to write the same bytes
             column = self._columns.setdefault(key, [])
             column.extend([None] * (len(self._hashes) - len(column)))
             column.append(passage.metadata.get(key))
@@ -106,11 +107,11 @@ class StoreWriter:
 
 
 class Store:
-    """Reads what `StoreWriter` wrote, from mapped files."""
+    """Reads what `StoreWriter` wrote, from mapped files; the `kept` blocks of texts that were asked for last stay."""
 
-    def __init__(self, arrays: dict[str, Array]) -> None:
-        self._arrays = arrays
-        self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # those read last
+    def __init__(self, arrays: dict[str, Array], kept: int = KEPT_BLOCKS) -> None:
+        self._arrays, self._kept = arrays, kept
+        self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # the one asked for last at the end
 
     def pid(self, row: int) -> str:
         ends = self._arrays["pid_ends"]
@@ -140,11 +141,10 @@ class Store:
         return {key: values + [None] * (length - len(values)) for key, values in columns.items()}
 
     def _block(self, block: int) -> list[Any]:
-        known = self._blocks.get(block)
-        if known is None:
-            known = self._blocks[block] = self._read_block(block)
-            if len(self._blocks) > KEPT_BLOCKS:
-                self._blocks.popitem(last=False)
+        known = self._blocks.pop(block, None) or self._read_block(block)  # none is empty
+        self._blocks[block] = known
+        if len(self._blocks) > self._kept:
+            self._blocks.popitem(last=False)
         return known
 
     def _read_block(self, block: int) -> list[Any]:

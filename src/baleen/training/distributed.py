@@ -27,7 +27,7 @@ PATIENCE = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class World:
+class Processes:
     """This process is number `rank` of `size`; every method is called by all of them alike."""
 
     rank: int = 0
@@ -88,7 +88,7 @@ class World:
         return torch.cat(found, dim=1)
 
 
-def average_gradients(module: nn.Module, processes: World) -> None:
+def average_gradients(module: nn.Module, processes: Processes) -> None:
     """Give every trainable parameter the mean of its gradients, 0 where a process's loss did not reach it.
 
     What no loss reached at all keeps no gradient: an optimizer passes it by, as it does in one process.
@@ -125,10 +125,10 @@ def local_device(name: str | torch.device | None = None) -> torch.device:
 
 
 @contextmanager
-def world(device: torch.device) -> Iterator[World]:
+def process_group(device: torch.device) -> Iterator[Processes]:
     """The processes for as long as the block runs; a group that exists already is used and left standing."""
     if started_processes() == 1 and not distributed.is_initialized():
-        yield World()
+        yield Processes()
         return
     ours = not distributed.is_initialized()
     if device.type == "cuda":
@@ -136,7 +136,7 @@ def world(device: torch.device) -> Iterator[World]:
     if ours:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield World(distributed.get_rank(), distributed.get_world_size())
+        yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:
         if ours:
             distributed.destroy_process_group()

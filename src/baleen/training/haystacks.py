@@ -12,7 +12,7 @@ import numpy.typing as npt
 from baleen.encoder import Encoder
 from baleen.stopwatch import Stopwatch
 from baleen.tokenization import InputMaker
-from baleen.training.distributed import World as Processes
+from baleen.training.distributed import Processes
 from baleen.training.mining import Haystack, TokenisedCorpus
 from baleen.training.world import World
 from baleen.types import Query, Ranking

@@ -27,13 +27,13 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
 from baleen.config import to_mapping
-from baleen.devices import best_dtype
+from baleen.devices import ATTENTION, best_dtype
 from baleen.errors import ConfigError, TrainingError
 from baleen.progress import Bar, progress
-from baleen.training.distributed import average_gradients, local_device, world
+from baleen.training.distributed import average_gradients, local_device, process_group
 from baleen.training.logs import TrainLog
 from baleen.training.meters import Meter, StepReport, means
 from baleen.training.optimizer import adamw, clip, moments, restore
@@ -44,9 +44,6 @@ from baleen.training.settings import TrainConfig
 from baleen.training.throughput import Cost, Load, Speed, Work, peak
 
 __all__ = ["Batch", "Outcome", "TrainConfig", "Trainer"]
-
-# cuDNN's kernels are left out: they plan anew for every shape of a batch, which takes longer than the batch itself.
-_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 # What a resumed run may be told otherwise: none of it changes what is learnt.
 _FREE = ("device", "save_every", "log_every")
@@ -134,9 +131,9 @@ class Trainer(Generic[AnyBatch]):
 
     def run(self, *, resume: bool = False) -> Outcome:
         """Train to the end, from the last save if `resume` and there is one; without it the folder must hold none."""
-        with world(self._device) as self._world, self._training():
+        with process_group(self._device) as self._processes, self._training():
             self._begin(resume)
-            with TrainLog(self._saves.folder, self._counters.step, silent=not self._world.first) as self._log:
+            with TrainLog(self._saves.folder, self._counters.step, silent=not self._processes.first) as self._log:
                 self._train()
                 self._log.draw()
         reached = self._counters
@@ -158,7 +155,7 @@ class Trainer(Generic[AnyBatch]):
             self._module.train(before)
 
     def _begin(self, resume: bool) -> None:
-        passes = self._config.accumulate * self._world.size
+        passes = self._config.accumulate * self._processes.size
         if self._config.batch_size % passes:
             raise ConfigError(
                 f"batch_size = {self._config.batch_size}, which does not divide into {passes} equal parts"
@@ -175,9 +172,9 @@ class Trainer(Generic[AnyBatch]):
             restore(self._optimizer, self._module, save.moments)
             self._counters = Counters(**save.counters)
         self._saves.folder.mkdir(parents=True, exist_ok=True)
-        self._world.share(tensors_of(self._module).values())
+        self._processes.share(tensors_of(self._module).values())
         self._meter = Meter(
-            self._world,
+            self._processes,
             Cost.of(self._module),
             peak(self._device, self._dtype),
             self._counters.totals,
@@ -192,7 +189,7 @@ class Trainer(Generic[AnyBatch]):
             return
         batches = prefetch(self._parts, steps, helpers(self._device))
         self._started = time.monotonic() - self._counters.seconds
-        visible = None if self._world.first else False
+        visible = None if self._processes.first else False
         with closing(batches), progress("training", len(steps), "steps", visible=visible) as bar:
             if first:
                 bar.note(f"from step {first}")
@@ -205,19 +202,19 @@ class Trainer(Generic[AnyBatch]):
 
     def _parts(self, step: int) -> list[AnyBatch]:
         """This process's share of a step: one batch for each pass."""
-        passes, processes = self._config.accumulate, self._world.size
-        parts = (Part(turn * processes + self._world.rank, passes * processes) for turn in range(passes))
+        passes, processes = self._config.accumulate, self._processes.size
+        parts = (Part(turn * processes + self._processes.rank, passes * processes) for turn in range(passes))
         return [self._batch(step, part) for part in parts]
 
     def _step(self, parts: list[AnyBatch]) -> None:
         step = self._counters.step
         lr = self._config.rate(step)
-        _seed(self._device, self._config.seed, step, self._world.rank)
+        _seed(self._device, self._config.seed, step, self._processes.rank)
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         values = [self._backward(part) for part in parts]
-        if self._world.size > 1:
-            average_gradients(self._module, self._world)
+        if self._processes.size > 1:
+            average_gradients(self._module, self._processes)
         norm = clip(self._module, self._config.clip)
         self._optimizer.step()
         self._optimizer.zero_grad()
@@ -226,7 +223,7 @@ class Trainer(Generic[AnyBatch]):
         self._meter.add(StepReport(self._counters.step, lr, means(values), norm, load))
 
     def _backward(self, part: AnyBatch) -> dict[str, Tensor]:
-        with sdpa_kernel(_ATTENTION), torch.autocast(self._device.type, self._dtype, enabled=self._rounded):
+        with sdpa_kernel(ATTENTION), torch.autocast(self._device.type, self._dtype, enabled=self._rounded):
             found = self._loss(part)
         values = {"loss": found} if isinstance(found, Tensor) else dict(found)
         (values["loss"] / self._config.accumulate).backward()  # type: ignore[no-untyped-call]
@@ -257,7 +254,7 @@ class Trainer(Generic[AnyBatch]):
         self._module.train()
         values = dict(found) if isinstance(found, Mapping) else {"metric": found}
         shared = torch.tensor(values["metric"], dtype=torch.float64, device=self._device)
-        self._world.share([shared])
+        self._processes.share([shared])
         values["metric"] = metric = shared.item()
         self._log.write({"step": self._counters.step, **values})
         self._meter.restart()
@@ -273,11 +270,11 @@ class Trainer(Generic[AnyBatch]):
         counters = self._counters
         counters.totals, counters.counted, counters.loss = self._meter.totals, self._meter.counted, self._meter.loss
         counters.work, counters.seconds = asdict(self._meter.work), self._seconds
-        if self._world.first:
+        if self._processes.first:
             weights, kept = tensors_of(self._module), moments(self._optimizer, self._module)
             save = Save(counters.step, self._told, asdict(counters), weights, kept)
             self._saves.write(save, counters.best_step)
-        self._world.wait()
+        self._processes.wait()
         self._meter.restart()
 
     @property

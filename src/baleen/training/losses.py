@@ -22,19 +22,13 @@ def ranking_loss(scores: Tensor, temperature: float = 1.0) -> Tensor:
     return cross_entropy(scores / temperature, scores.new_zeros(len(scores), dtype=torch.long))
 
 
-def in_batch_loss(
-    scores: Tensor, targets: Tensor, forbidden: Tensor, hard: Tensor | None = None, temperature: float = 1.0
-) -> Tensor:
+def in_batch_loss(scores: Tensor, targets: Tensor, forbidden: Tensor, temperature: float = 1.0) -> Tensor:
     """Cross-entropy of each row's target column against all other columns that are allowed.
 
     `scores` (B, P) is of every query with every passage of the batch, `targets` (B,) int64 names each row's positive,
     and `forbidden` (B, P) bool the columns that must not count as its negatives, such as its other positives.
-    `hard` (B, n) adds scores of negatives of each row's own that are not among the columns.
     """
-    logits = scores.masked_fill(forbidden, -torch.inf)
-    if hard is not None:
-        logits = torch.cat([logits, hard], dim=1)
-    return cross_entropy(logits / temperature, targets)
+    return cross_entropy(scores.masked_fill(forbidden, -torch.inf) / temperature, targets)
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from baleen.errors import TrainingError
-from baleen.training.distributed import World
+from baleen.training.distributed import Processes
 from baleen.training.throughput import Cost, Load, Speed, Work
 
 NORM = "grad_norm"
@@ -45,7 +45,7 @@ class Meter:
 
     def __init__(
         self,
-        world: World,
+        processes: Processes,
         cost: Cost,
         peak: float | None,
         totals: Mapping[str, float],
@@ -54,7 +54,7 @@ class Meter:
     ) -> None:
         self.totals, self.counted = dict(totals), dict(counted)
         self.loss = math.nan
-        self._world, self._cost, self._peak = world, cost, peak
+        self._processes, self._cost, self._peak = processes, cost, peak
         self._pending: list[StepReport] = []
         self._before = work or Work()
         self._load, self._steps = Load(), 0
@@ -85,7 +85,7 @@ class Meter:
         if not self._pending:
             return
         flat = torch.cat([torch.stack([v.float() for v in report.numbers.values()]) for report in self._pending])
-        self._world.average([flat])
+        self._processes.average([flat])
         numbers = iter(flat.tolist())
         for report in self._pending:
             values = {name: next(numbers) for name in report.numbers}
@@ -113,7 +113,7 @@ class Meter:
         return {name: value for name, value in speeds.items() if value is not None}
 
     def _speed(self, work: Work) -> Speed:
-        return Speed.of(work, self._world.size, self._cost, self._peak)
+        return Speed.of(work, self._processes.size, self._cost, self._peak)
 
 
 def _check(report: StepReport, values: Mapping[str, float]) -> None:

@@ -26,13 +26,12 @@ from baleen.encoder import Encoder
 from baleen.progress import progress
 from baleen.stopwatch import Stopwatch
 from baleen.tokenization import InputMaker
-from baleen.training.distributed import World as Processes
+from baleen.training.distributed import Processes
 from baleen.training.maxsim import Lanes, focused_scores, kind
 from baleen.types import Hit, Passage, Query, Ranking
 from baleen.vectors import QueryVectors
 
 CHUNK = 4096  # passages tokenised at once
-QUERIES_AT_ONCE = {"cpu": 32, "gpu": 256}  # that are encoded together
 SCORE_BUDGET = {"cpu": 2**28, "gpu": 2**30}  # scores, and matches, that are held at once by the queries of one search
 
 
@@ -137,7 +136,7 @@ class Haystack:
     @torch.inference_mode()
     def _best(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]]) -> Best:
         """Of the passages held here, k columns wide or as many as the corpus has."""
-        vectors = self.encoder.encode_queries(queries, QUERIES_AT_ONCE[kind(self.encoder.device)])
+        vectors = self.encoder.encode_queries(queries)
         order = sorted(range(len(queries)), key=lambda i: _lanes(vectors[i]))
         best = Best.nothing(len(queries), min(k, len(self.corpus)), self.encoder.device)
         with progress("searching", len(queries), "queries") as bar:

@@ -1,8 +1,7 @@
 """Orders of hops that are settled before any retrieval: by title overlap, as the paper's appendix has it, or as given.
 
     order = heuristic_order(example, passages)                      or oracle_order(example)
-    states = unroll(example, order, passages)                       the state before every hop, to be ranked all at once
-    steps = [ordered_hop(state, ranking, passages, positives=pids) for state, ranking, pids in zip(...)]
+    step = ordered_hop(state, ranking, passages, positives=order[state.hop - 1])
 
 An order is a tuple of hops, a hop a tuple of pids; every gold passage stands in it once.
 """
@@ -14,15 +13,7 @@ from functools import cache
 from baleen.datasets import Example
 from baleen.errors import DatasetError
 from baleen.training import matching
-from baleen.training.supervision import (
-    FACTS_PER_HOP,
-    Lookup,
-    SentenceChoice,
-    State,
-    advance,
-    oracle_facts,
-    start,
-)
+from baleen.training.supervision import Lookup
 
 HopOrder = tuple[tuple[str, ...], ...]
 
@@ -50,26 +41,6 @@ def heuristic_order(example: Example, passages: Lookup) -> HopOrder:
     last = _answering(example, gold, passages)
     order, _ = _Overlaps(example.text, gold, passages).order(tuple(pid for pid in gold if pid not in last))
     return (*order, last) if last else order
-
-
-def unroll(
-    example: Example,
-    order: HopOrder,
-    passages: Lookup,
-    *,
-    sentences: SentenceChoice | None = None,
-    max_facts: int = FACTS_PER_HOP,
-) -> list[State]:
-    """The states before each hop of `order`: the queries that `ordered_hop` would lead to, without the rankings.
-
-    Facts stand here in the order of the passages in `order`, and there in that of their ranks.
-    """
-    states, state = [], start(example)
-    for pids in order:
-        states.append(state)
-        facts = oracle_facts(state, pids, passages, sentences=sentences, max_facts=max_facts)
-        state = advance(state, pids, facts)
-    return states
 
 
 def _answering(example: Example, gold: tuple[str, ...], passages: Lookup) -> tuple[str, ...]:

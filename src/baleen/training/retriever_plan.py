@@ -59,6 +59,11 @@ class RetrieverPlan:
 
     def __post_init__(self) -> None:
         self._check_origin()
+        if self.learning.distillation:
+            raise ConfigError(
+                f"learning.distillation = {self.learning.distillation} needs a teacher's scores, which a run has none of: "
+                "leave it out, or give them to `train_retriever` in Python"
+            )
         for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")

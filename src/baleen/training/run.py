@@ -29,7 +29,7 @@ from baleen.devices import usable_device
 from baleen.encoder import Encoder
 from baleen.errors import TrainingError
 from baleen.model_folder import write_model
-from baleen.training.distributed import local_device, started_processes, world
+from baleen.training.distributed import local_device, process_group, started_processes
 from baleen.training.environment import environment, note_environment
 from baleen.training.inspection import Inspected, agreement, orders
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
@@ -58,7 +58,7 @@ def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str 
     """
     plan.check_processes(started_processes())
     own = local_device(device) if started_processes() > 1 else usable_device(device)
-    with world(own) as processes:
+    with process_group(own) as processes:
         run = RunFolder(folder, stages(plan), processes)
         run.begin(plan.told(), _stage_of(plan, stage), data_of)
         if processes.agreed((folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)):

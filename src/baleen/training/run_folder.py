@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from baleen.errors import ConfigError, TrainingError
-from baleen.training.distributed import World as Processes
+from baleen.training.distributed import Processes
 from baleen.training.record_files import read_records as read_records
 from baleen.training.record_files import write_each, write_records
 from baleen.types import Record

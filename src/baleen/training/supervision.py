@@ -12,7 +12,7 @@
     `unfinished` states, and train R_t+1 on their `weak_targets`; at last train on what `gather` makes of all the steps.
 
 What the paper leaves open is settled so.  Where no gold passage is within the depth, P_t would be empty and the query
-would stay as it is for ever: `fallback` takes the best-ranked one instead, as long as it was ranked at all.  A depth of
+would stay as it is for ever: the fallback takes the best-ranked one instead, as long as it was ranked at all.  A depth of
 "all" (None) takes every gold passage left, ranked or not.  Ranks are counted without the gold passages of earlier hops,
 since these are excluded from later searches too.  Where line 10 has "P_t as negatives", the text of the paper and we
 have N_t.  Its "fact extraction depth" of 5 is read as facts a hop: each positive gives one before any gives a second.
@@ -34,11 +34,6 @@ FACTS_PER_HOP = 5
 Depth = int | None
 Lookup = Callable[[str], Passage]
 SentenceChoice = Callable[[Example, Passage], Sequence[int]]
-
-
-def first_round_depths(hops: int) -> tuple[Depth, ...]:
-    """How deep positives lie when R_1, R_2, ... are trained: 20, all, all, ..."""
-    return (20, *[None] * (hops - 1))
 
 
 def final_round_depths(hops: int, depth: int = 10) -> tuple[Depth, ...]:
@@ -108,20 +103,15 @@ def first_sentences(count: int) -> SentenceChoice:
 
 
 def first_hop(
-    example: Example,
-    ranking: Ranking,
-    *,
-    depth: Depth = 20,
-    negative_depth: int = NEGATIVE_DEPTH,
-    fallback: bool = True,
+    example: Example, ranking: Ranking, *, depth: Depth = 20, negative_depth: int = NEGATIVE_DEPTH
 ) -> Supervised:
     """Relevance-guided supervision with gold passages: those that an off-the-shelf retriever has within its top `depth`.
 
-    Negatives are what else is in its top `negative_depth`.  Without `fallback`, or where no gold passage was ranked,
-    there may be no positives: `gather` leaves such records out.
+    Negatives are what else is in its top `negative_depth`.  Where no gold passage was ranked, there may be no
+    positives: `gather` leaves such records out.
     """
     state = start(example)
-    chosen, _ = _choose(state, ranking, depth, fallback)
+    chosen, _ = _choose(state, ranking, depth)
     return _supervised(state, chosen, ranking, negative_depth)
 
 
@@ -169,9 +159,7 @@ def latent_hop(
     *,
     depth: Depth,
     negative_depth: int = NEGATIVE_DEPTH,
-    fallback: bool = True,
     sentences: SentenceChoice | None = None,
-    max_facts: int = FACTS_PER_HOP,
 ) -> Step:
     """One hop of latent ordering: the retriever's own ranking of `state.query` says which gold passages come now.
 
@@ -179,8 +167,8 @@ def latent_hop(
     gold at all.  The query gains the gold sentences of the positives, or, of a passage where none is known, those that
     `sentences` picks (the first one unless told otherwise).
     """
-    chosen, beyond = _choose(state, ranking, depth, fallback)
-    facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences, max_facts=max_facts)
+    chosen, beyond = _choose(state, ranking, depth)
+    facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
     return _step(state, chosen, ranking, facts, negative_depth, beyond)
 
 
@@ -192,7 +180,6 @@ def ordered_hop(
     positives: Iterable[str],
     negative_depth: int = NEGATIVE_DEPTH,
     sentences: SentenceChoice | None = None,
-    max_facts: int = FACTS_PER_HOP,
 ) -> Step:
     """One hop whose `positives` were settled beforehand (see `ordering`); the ranking gives their ranks and negatives.
 
@@ -200,7 +187,7 @@ def ordered_hop(
     """
     wanted = set(positives)
     chosen = [one for one in _ranked(state, ranking) if one.pid in wanted]
-    facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences, max_facts=max_facts)
+    facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
     return _step(state, chosen, ranking, facts, negative_depth, fallback=False)
 
 
@@ -236,16 +223,11 @@ def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None 
 
 
 def oracle_facts(
-    state: State,
-    pids: Sequence[str],
-    passages: Lookup,
-    *,
-    sentences: SentenceChoice | None = None,
-    max_facts: int = FACTS_PER_HOP,
+    state: State, pids: Sequence[str], passages: Lookup, *, sentences: SentenceChoice | None = None
 ) -> tuple[Fact, ...]:
-    """The facts that `pids` give to the query, `max_facts` at most, passage by passage; blank sentences are none."""
+    """The facts that `pids` give to the query, FACTS_PER_HOP at most, passage by passage; blank sentences are none."""
     found = [_facts(state, passages(pid), sentences or first_sentences(1)) for pid in pids]
-    turns = sorted((turn, place) for place, facts in enumerate(found) for turn in range(len(facts)))[:max_facts]
+    turns = sorted((turn, place) for place, facts in enumerate(found) for turn in range(len(facts)))[:FACTS_PER_HOP]
     return tuple(found[place][turn] for place, turn in sorted((place, turn) for turn, place in turns))
 
 
@@ -257,13 +239,13 @@ def advance(state: State, taken: Iterable[str], facts: Iterable[Fact]) -> State:
     return State(state.example, query, remaining, state.hop + 1)
 
 
-def _choose(state: State, ranking: Ranking, depth: Depth, fallback: bool) -> tuple[list[Chosen], bool]:
+def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Chosen], bool]:
     """The positives of a hop, and whether they are there only by the fallback."""
     ranked = _ranked(state, ranking)
     if depth is None:
         return ranked, False
     within = [one for one in ranked if one.rank is not None and one.rank <= depth]
-    best = [one for one in ranked[:1] if one.rank is not None and fallback and not within]
+    best = [one for one in ranked[:1] if one.rank is not None and not within]
     return within or best, bool(best)
 
 

@@ -5,39 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import torch
-
-from baleen.bench.exact import blocks, score
 from baleen.config import to_mapping
 from baleen.encoder import Encoder
 from baleen.errors import QueryError
-from baleen.evaluation.baselines.baseline import ranking_of
 from baleen.retriever import Retriever
+from baleen.training.mining import Haystack, TokenisedCorpus
 from baleen.types import Passage, Query, Ranking
-from baleen.vectors import PassageVectors
 
 NO_FOCUS = (None, None)
 
 
 class ColBERT:
-    """Exact search over the token vectors of a corpus, which are held in memory."""
+    """Exact search over the token vectors of a corpus, which are held in the memory of the encoder's device."""
 
     def __init__(self, passages: Iterable[Passage], encoder: Encoder) -> None:
         self.settings = {"exact": True, **_settings(encoder)}
-        self._encoder, self._pids = encoder, list[str]()
-        self._parts: list[PassageVectors] = []
-        for chunk, vectors in encoder.encode_passages(passages):
-            self._pids += [passage.pid for passage in chunk]
-            self._parts.append(vectors)
-        if not self._pids:
+        corpus = TokenisedCorpus.of(encoder.inputs, passages)
+        if not len(corpus):
             raise QueryError("there is no passage to rank")
+        query_focus, facts_focus = NO_FOCUS
+        self._haystack = Haystack(encoder.with_settings(query_focus=query_focus, facts_focus=facts_focus), corpus)
 
     def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
-        queries = self._encoder.encode_queries([Query(text) for text in texts])
-        with torch.inference_mode():
-            parts = [torch.stack([score(query, block, NO_FOCUS) for query in queries]) for block in blocks(self._parts)]
-            best = torch.cat(parts, dim=1).topk(min(k, len(self._pids)), dim=1)  # (queries, k) of (queries, passages)
-        return [ranking_of(self._pids, *pair) for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        return self._haystack.rank([Query(text) for text in texts], k)
 
 
 class IndexedColBERT:
