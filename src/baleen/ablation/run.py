@@ -16,17 +16,16 @@ An ablation that was killed goes on where it stood, and rows that another call i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from baleen import corpus
+from baleen.ablation.passages import PassageDigest, Passages, digest_of
 from baleen.ablation.plan import AblationPlan, Questions
 from baleen.ablation.report import Evaluated, document, page
 from baleen.ablation.rows import ROWS, WHOLE, Row, Variant
@@ -34,7 +33,6 @@ from baleen.checkpoint import resolve
 from baleen.datasets import Catalogue, Example, read_examples
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, MissingExtraError, StoredIndexError
-from baleen.evaluation.collection import Indexed
 from baleen.evaluation.contender import system_contender
 from baleen.evaluation.curves import figures
 from baleen.evaluation.evaluating import read_results, results_of
@@ -48,7 +46,6 @@ from baleen.system import Baleen
 from baleen.training.distributed import started_processes
 from baleen.training.run import MODEL, train
 from baleen.training.run_folder import write_json, write_text
-from baleen.types import Passage
 
 log = logging.getLogger(__name__)
 
@@ -62,32 +59,6 @@ class Report:
 
     told: dict[str, Any]
     page: str
-
-
-@dataclass(frozen=True)
-class Passages:
-    """A collection's passages: how many there are, and a digest that tells them from any others."""
-
-    count: int
-    digest: str
-
-
-class PassageDigest:
-    """Of ids, titles and sentences in their order, so that neither a file's name nor its compression counts."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def noting(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """The passages as they come, noted on their way."""
-        for passage in passages:
-            told = json.dumps([passage.pid, passage.title, passage.sentences], ensure_ascii=False)
-            self._digest.update(told.encode())
-            yield passage
-
-    @property
-    def told(self) -> str:
-        return self._digest.hexdigest()
 
 
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
@@ -292,14 +263,4 @@ def _is_index_of(encoder: Encoder, passages: Passages, folder: Path, bits: int) 
         return False
     # What was added and deleted since leaves the manifest's digest as it is; it shows in the number of passages.
     fits = index.manifest.bits == bits and len(index) == passages.count
-    return fits and _digest_of(index) == passages.digest
-
-
-def _digest_of(index: Index) -> str:
-    """What the manifest says, or that of the passages themselves where it says nothing: `baleen index` leaves it out."""
-    told = index.manifest.settings.get("corpus")
-    if told is not None:
-        return str(told)
-    digest = PassageDigest()
-    deque(digest.noting(Indexed(index)), maxlen=0)
-    return digest.told
+    return fits and digest_of(index) == passages.digest
