@@ -29,8 +29,6 @@ from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, ran
 ENCODER = WordEncoder()
 TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak wind", "fire": "ember"}
 
-# Known to fail: each of these is a fault of the index, and its mark goes when the fault does.
-
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -262,6 +260,16 @@ def test_an_id_that_is_not_there_stops_the_deletion_unless_allowed(root: Path) -
     generation = index.manifest.generation
     assert index.delete(["nothing"], missing_ok=True) == 0
     assert index.manifest.generation == generation
+
+
+def test_an_id_with_half_a_character_is_no_passages(root: Path) -> None:
+    index, half = Index.open(root), "sea\udcff"
+    with pytest.raises(QueryError):
+        index.passage(half)
+    with pytest.raises(QueryError):
+        index.delete([half])
+    query = ENCODER.encode_query("whale")
+    assert index.search(query, 4, exclude=[half]).pids == index.search(query, 4).pids
 
 
 def test_a_deleted_id_can_be_added_again(root: Path) -> None:

@@ -36,7 +36,8 @@ ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "colu
 
 
 def id_hash(pid: str) -> int:
-    return int.from_bytes(hashlib.blake2b(pid.encode(), digest_size=8).digest(), "little")
+    """Of any id that may be asked for, one with half a character too, which is no passage's."""
+    return int.from_bytes(hashlib.blake2b(pid.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 class StoreWriter:
