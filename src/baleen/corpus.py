@@ -15,7 +15,6 @@ from __future__ import annotations
 import html
 import json
 import logging
-import os
 import random
 import re
 import urllib.parse
@@ -125,13 +124,8 @@ def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
     """Write lines of JSON to a file that appears only once it is complete, and say how many there were."""
     path = Path(path)
     check_writable(path)
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        count = bytelines.write(lines, aside)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return count
+    with bytelines.replacing(path) as aside:
+        return bytelines.write(lines, aside)
 
 
 def check_writable(path: Path) -> None:

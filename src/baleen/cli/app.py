@@ -52,8 +52,8 @@ app.command("eval")(evaluate)
 app.add_typer(bench, name="bench")
 
 # Queries and passages of ever other lengths leave torch's memory on a GPU full of holes; segments that grow have none.
-_ALLOCATION = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-_ALLOCATION_IS_SAID = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_ALLOCATION = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_GROWING = "expandable_segments:True"
 
 
 def main() -> None:
@@ -61,8 +61,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for noisy in ("numba", "transformers", "httpx", "huggingface_hub"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    if sys.platform == "linux" and not any(name in os.environ for name in _ALLOCATION_IS_SAID):
-        os.environ.update(_ALLOCATION)  # before torch is imported
+    if sys.platform == "linux" and not any(name in os.environ for name in _ALLOCATION):
+        os.environ[_ALLOCATION[0]] = _GROWING  # before torch is imported
     try:
         app()
     except BaleenError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -59,17 +58,12 @@ def read_all(file: Path, kind: type[Kind]) -> list[Kind]:
 
 def _written(pieces: Iterable[tuple[int, bytes]], path: Path) -> Iterator[int]:
     """How many records each piece has, once it is written."""
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        with aside.open("wb") as file:
-            for count, data in pieces:
-                file.write(data)
-                yield count
-            if not file.tell():
-                file.write(bytelines.piece((), path.suffix))
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with bytelines.replacing(path) as aside, aside.open("wb") as file:
+        for count, data in pieces:
+            file.write(data)
+            yield count
+        if not file.tell():
+            file.write(bytelines.piece((), path.suffix))
 
 
 def _piece(suffix: str, line: Callable[[Item], bytes], items: Sequence[Item]) -> tuple[int, bytes]:
