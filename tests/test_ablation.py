@@ -17,8 +17,8 @@ import pytest
 from baleen import cli, corpus
 from baleen.ablation import run as ablation_run
 from baleen.ablation.plan import AblationPlan, AblationSettings, Questions, read_ablation
-from baleen.ablation.rows import ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
-from baleen.ablation.run import Report, ablate
+from baleen.ablation.rows import PAPER, ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
+from baleen.ablation.run import Ablation, Report, ablate
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, TrainingError
 from baleen.evaluation.collection import Indexed
@@ -76,8 +76,9 @@ def stamps(folder: Path, *patterns: str) -> dict[str, int]:
 def test_each_row_leaves_out_what_the_paper_says(plan: Path) -> None:
     settings = read_plan(plan)
     of = {letter: row.variant.of(settings).retriever for letter, row in ROWS.items()}
-    assert [row.pipeline for row in ROWS.values()] == ["condense", "rerank", "hybrid", "condense", "condense", "rerank"]
-    assert of["A"] == of["B"] == of["C"] == settings.retriever
+    pipelines = ["condense", "rerank", "hybrid", "condense", "condense", "rerank", "condense"]
+    assert [row.pipeline for row in ROWS.values()] == pipelines
+    assert of["A"] == of["B"] == of["C"] == of["G"] == settings.retriever
     assert {of[letter].order for letter in "ABCD"} == {"latent"}
     assert {of[letter].order for letter in "EF"} == {"heuristic"}
     for letter, focus in (("A", (3, 2)), ("D", (None, None)), ("E", (3, 2)), ("F", (None, None))):
@@ -86,16 +87,26 @@ def test_each_row_leaves_out_what_the_paper_says(plan: Path) -> None:
         (settings.retriever.steps, settings.retriever.final_steps, settings.retriever.training)
     }
     assert all(row.variant.of(settings).reading == settings.reading for row in ROWS.values())
-    assert [row.variant for row in ROWS.values()] == [WHOLE] * 3 + [WITHOUT_FOCUS, WITHOUT_ORDER, WITHOUT_EITHER]
+    assert [row.variant for row in ROWS.values()] == [
+        *[WHOLE] * 3, WITHOUT_FOCUS, WITHOUT_ORDER, WITHOUT_EITHER, WHOLE
+    ]  # fmt: skip
     assert WITHOUT_FOCUS.of(settings, reading=False).reading is None
 
 
 def test_rows_come_in_the_order_of_the_table() -> None:
     assert [row.key for row in rows_of("EA")] == ["A", "E"]
     assert [(row.key, row.hops) for row in ROWS["A"].fewer(3)] == [("A-1", 1), ("A-2", 2)]
-    for letters, part in (("AX", "there is no row 'X'; the rows are A, B, C, D, E, F"), ("", "no row is named")):
+    for letters, part in (("AX", "there is no row 'X'; the rows are A, B, C, D, E, F, G"), ("", "no row is named")):
         with pytest.raises(ConfigError, match=part):
             rows_of(letters)
+
+
+def test_names_are_followed_in_the_row_that_is_about_them_alone(plan: Path, tmp_path: Path) -> None:
+    settings = read_ablation(plan)
+    ablation, (questions, *_) = Ablation(settings, tmp_path), settings.questions
+    assert tuple(row.letter for row in settings.rows) == PAPER
+    assert all(ablation._options(ROWS[letter], questions)["named_bonus"] == 0 for letter in PAPER)
+    assert "named_bonus" not in ablation._options(ROWS["G"], questions), "which is for the model to say"
 
 
 def test_a_plan_needs_no_ablation_of_its_own(toy: ToyWorld) -> None:
@@ -124,7 +135,7 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
     [
         (without("[reading]"), "the plan has no \\[reading\\] to make them"),
         (("query_focus = 3\nfacts_focus = 2", ""), None),
-        (changed('rows = ["G"]'), "there is no row 'G'"),
+        (changed('rows = ["X"]'), "there is no row 'X'"),
         (changed("limit = 0"), "limit = 0, which should be at least 1"),
         (changed("k = [5, 0]"), "k = \\[5, 0\\], which should be numbers of at least 1"),
         (changed("bits = 3"), "bits = 3, which should be one of 1, 2, 4, 16"),
@@ -194,7 +205,7 @@ def test_the_table_has_every_row_by_hops(report: Report, folder: Path) -> None:
     (told,) = report.told["questions"]
     assert (told["name"], told["passages"], told["metric"]) == (FILE, 30, "all@7")
     assert [row["row"] for row in told["rows"]] == list("ABCDEF")
-    assert [row["trained"] for row in told["rows"]] == [row.variant.name for row in ROWS.values()]
+    assert [row["trained"] for row in told["rows"]] == [row.variant.name for row in rows_of(PAPER)]
     for row in told["rows"]:
         assert row["questions"] == 6
         assert set(row["by_hops"]) == {"2", "3", "4"}
@@ -229,7 +240,7 @@ def test_rows_of_one_run_share_it_and_models_name_where_their_parts_lie(report: 
     assert report.told
     runs = sorted(path.name for path in (folder / "runs").iterdir())
     assert runs == ["flipr-heuristic", "flipr-latent", "maxsim-heuristic", "maxsim-latent"]
-    for row in ROWS.values():
+    for row in rows_of(PAPER):
         model = read_model(folder / "rows" / row.letter)
         assert model.settings["run"] == {"hops": 2, "k": [3, 4], "pipeline": row.pipeline}
         trained = folder / "runs" / row.variant.name / "model"

@@ -100,7 +100,7 @@ def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
         ("steps = [2]", 'steps = ["2"]', "retriever: steps = ['2'] should be a list of int"),
         ("steps = [2]", "steps = 2", "retriever: steps = 2 should be a list of int"),
         ("steps = [2]", "steps = []", "retriever: steps = [], which should be numbers of at least 1"),
-        ("steps = [2]", "learning = { distillation = 0.5 }", "retriever: learning.distillation = 0.5 needs a teacher's scores"),
+        ("steps = [2]", "learning = { distillation = 0.5 }", "retriever: learning.distillation = 0.5 and teacher = None: who is to be learnt from"),
         ("query_focus", "query_fokus", "retriever: encoder: there is no setting 'query_fokus'; did you mean 'query_focus'?"),
         ("save_every", "save_evry", "reading: training: there is no setting 'save_evry'; did you mean 'save_every'?"),
         ("shared = true", 'shared = "yes"', "reading: shared = 'yes' should be bool"),

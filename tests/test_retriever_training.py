@@ -346,7 +346,7 @@ def test_the_loss_is_the_papers_unless_told_otherwise(encoder: Encoder) -> None:
 
 
 def test_options_of_the_loss(encoder: Encoder) -> None:
-    teacher = {("mayor", 1): {pid: float(n) for n, pid in enumerate(BY_PID)}, ("whales", 1): {"p7": 9.0}}
+    teacher = {QUERIES[0]: {pid: float(n) for n, pid in enumerate(BY_PID)}, QUERIES[2]: {"p7": 9.0}}
     options: dict[str, Any] = {
         "negatives": 2,
         "in_batch": True,

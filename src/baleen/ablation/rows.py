@@ -6,8 +6,9 @@ C   both, side by side
 D   A without focused interaction: every query vector counts, in training and in search
 E   A without latent hop ordering: hops are ordered by the overlap of titles and texts
 F   ColBERT-Hop: B without either
+G   A as the model is set: with names followed, which the paper does not do, and no other row does
 
-A, B and C are one training run, which makes a condenser and a reranker.
+A, B, C and G are one training run, which makes a condenser and a reranker.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ WITHOUT_EITHER = Variant("maxsim-heuristic", focused=False, order="heuristic")
 
 @dataclass(frozen=True)
 class Row:
-    """A model of the table; `hops` is set where it takes fewer than the plan has."""
+    """A model of the table; `hops` is set where it takes fewer than the plan has, `named` where it may follow names."""
 
     letter: str
     title: str
     variant: Variant
     pipeline: Pipeline = "condense"
     hops: int | None = None
+    named: bool = False
 
     @property
     def key(self) -> str:
@@ -77,8 +79,10 @@ ROWS: dict[str, Row] = {
         Row("D", "without FLIPR", WITHOUT_FOCUS),
         Row("E", "without latent hop ordering", WITHOUT_ORDER),
         Row("F", "ColBERT-Hop", WITHOUT_EITHER, "rerank"),
+        Row("G", "condense, following names", WHOLE, named=True),
     )
 }
+PAPER = ("A", "B", "C", "D", "E", "F")
 
 
 def rows_of(letters: Iterable[str]) -> list[Row]:

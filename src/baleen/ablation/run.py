@@ -176,7 +176,8 @@ class Ablation:
 
     def _options(self, row: Row, questions: Questions) -> dict[str, Any]:
         depths = self.plan.depths(questions)[: row.hops]
-        return {"k": depths, "hops": len(depths)}
+        names = {} if row.named else {"named_bonus": 0.0}
+        return {"k": depths, "hops": len(depths), **names}
 
     def _takes(self, row: Row, questions: Questions) -> bool:
         """Whether a row is asked: one with fewer hops has to have fewer than the others take."""

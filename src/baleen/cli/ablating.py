@@ -22,7 +22,7 @@ def ablate(
         Path | None, typer.Option("--out", help="The ablation's folder", show_default="the plan's name and -ablation")
     ] = None,
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="A,B...", help="Of A to F", show_default="the plan's, or all")
+        str | None, typer.Option("--rows", metavar="A,B...", help="Of A to G", show_default="the plan's, or A to F")
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="The first N questions of each file", show_default="all")

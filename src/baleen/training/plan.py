@@ -13,8 +13,8 @@
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
     [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
 
-Paths are relative to the file.  A `backbone`, or a retriever that is `ready`, is a folder beside it, or whatever
-`checkpoint.resolve` makes of the name.
+Paths are relative to the file.  A `backbone`, a `teacher`, or a retriever that is `ready`, is a folder beside it, or
+whatever `checkpoint.resolve` makes of the name.
 An [ablation] beside them is for `baleen ablate`, and left alone here.
 Every key that is not known is refused with the nearest that is.
 """
@@ -33,6 +33,7 @@ from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
 ABLATION = "ablation"
+_UNTOLD = ("ready", "teacher")  # of a retriever that does without
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class RunPlan:
         if plan.ready is not None:
             return replace(plan, ready=self.backbone(plan.ready))
         assert plan.backbone is not None
-        return replace(plan, backbone=self.backbone(plan.backbone))
+        teacher = None if plan.teacher is None else self.backbone(plan.teacher)
+        return replace(plan, backbone=self.backbone(plan.backbone), teacher=teacher)
 
     def check_processes(self, count: int) -> None:
         """A ConfigError where a batch does not divide between so many processes."""
@@ -80,7 +82,7 @@ class RunPlan:
         """As JSON holds it, without the place of the file; what is not asked for is not told."""
         told = {key: value for key, value in asdict(self).items() if key != "root"}
         told["retriever"] = {
-            key: value for key, value in told["retriever"].items() if key != "ready" or value is not None
+            key: value for key, value in told["retriever"].items() if key not in _UNTOLD or value is not None
         }
         return told
 

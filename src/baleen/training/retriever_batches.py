@@ -24,7 +24,7 @@ from baleen.training.throughput import Load
 from baleen.training.token_rows import Ids, Lookup, PassageRows, QueryRows, Row, pad_token
 from baleen.types import Query
 
-TeacherScores = Mapping[tuple[str, int], Mapping[str, float]]
+TeacherScores = Mapping[Query, Mapping[str, float]]
 
 
 class Labelled(Protocol):
@@ -163,7 +163,7 @@ class RetrieverBatches:
         return gold.scatter(1, columns[:, :1], False)
 
     def _scores(self, record: Labelled, pids: Sequence[str]) -> list[float]:
-        known = self._teacher.get((record.qid, record.hop), {})
+        known = self._teacher.get(record.query, {})
         return [known.get(pid, math.nan) for pid in pids]
 
 

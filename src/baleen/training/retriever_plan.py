@@ -38,10 +38,14 @@ class RetrieverPlan:
     ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
     one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
     final retriever is measured.
+
+    With `learning.distillation`, the final retriever also learns from the scores of a `teacher`: a model of ours with a
+    reranker, which reads the positives and all negatives that were kept of each query.
     """
 
     backbone: str | None = None
     ready: str | None = None
+    teacher: str | None = None
     order: Order = "latent"
     positives: Positives = "gold"
     steps: tuple[int, ...] = (10_000, 5_000)
@@ -59,10 +63,10 @@ class RetrieverPlan:
 
     def __post_init__(self) -> None:
         self._check_origin()
-        if self.learning.distillation:
+        if bool(self.learning.distillation) != (self.teacher is not None):
             raise ConfigError(
-                f"learning.distillation = {self.learning.distillation} needs a teacher's scores, which a run has none of: "
-                "leave it out, or give them to `train_retriever` in Python"
+                f"learning.distillation = {self.learning.distillation} and teacher = {self.teacher!r}: "
+                "who is to be learnt from, and how much that weighs, are set together or not at all"
             )
         for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
             if getattr(self, name) < 1:

@@ -57,7 +57,7 @@ def train_retriever(
     """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
 
     `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
-    raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by (qid, hop) and pid, `weights`
+    raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by query and pid, `weights`
     how often questions are taken, by qid; 1 where nothing is said; `tokens` those of passages that are known already.
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()

@@ -34,6 +34,7 @@ from baleen.training.inspection import inspect, summarise
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import Reach, oracle_hops
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
+from baleen.training.retriever_batches import TeacherScores
 from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.retriever_task import train_retriever
 from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
@@ -54,6 +55,7 @@ from baleen.training.supervision import (
     unfinished,
     weak_targets,
 )
+from baleen.training.teaching import Taught, load_teacher, scores_of, teach
 from baleen.training.world import Question, World
 from baleen.types import Ranking
 
@@ -136,8 +138,22 @@ class Rounds:
         """One retriever over all hops, measured with a perfect condenser over all passages that are searched."""
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
         parts = self._partly_found() if self.plan.partial else []
-        report = {**self._train([*records, *parts], self.plan.final_steps, folder), "partial": len(parts)}
-        return {**report, **self._measured()}
+        usable = _usable([*records, *parts])
+        report = self._train(usable, self.plan.final_steps, folder, self._teacher(folder, usable))
+        return {**report, "partial": len(parts), **self._measured()}
+
+    def _teacher(self, folder: Path, records: Sequence[Supervised]) -> TeacherScores | None:
+        """Of the plan's teacher, kept in `folder`: a run that goes on learns from the same scores."""
+        if self.plan.teacher is None:
+            return None
+        file, processes = folder / "taught.jsonl.gz", self.run.processes
+        if not processes.agreed(file.exists()):
+            self.release()
+            teacher = load_teacher(self.plan.teacher, self.device)
+            with self._clock("teach"):
+                own = list(teach(teacher, processes.own(records), self.world.passage))
+            self.run.write(processes.collected(own), file)
+        return scores_of(read_records(file, Taught))
 
     def _take(self, folder: Path, ready: str) -> Mapping[str, Any]:
         """A retriever that was trained before, with its own settings and in the type of its weights."""
@@ -259,18 +275,23 @@ class Rounds:
             return "start"
         return f"retriever-{turn if self.plan.per_hop else 1}"
 
-    def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
+    def _train(
+        self, records: Sequence[Supervised], steps: int, folder: Path, teacher: TeacherScores | None = None
+    ) -> dict[str, Any]:
+        """Of the start; who learns from no teacher learns from the labels alone."""
         self.release()
         encoder = self._load("start", trainable=True)
-        usable = [record for record in records if record.positives and record.negatives]
+        usable = _usable(records)
         training = replace(self.plan.training, steps=steps)
+        learning = self.plan.learning if teacher else replace(self.plan.learning, distillation=0.0)
         outcome = train_retriever(
             encoder,
             usable,
             self.world.passage,
             folder / "training",
             training,
-            self.plan.learning,
+            learning,
+            teacher=teacher,
             weights=self.world.weights,
             tokens=self._corpora.by_pid,
             resume=True,
@@ -337,6 +358,10 @@ class Rounds:
             self.plan.depths,
             self.sentences,
         )
+
+
+def _usable(records: Iterable[Supervised]) -> list[Supervised]:
+    return [record for record in records if record.positives and record.negatives]
 
 
 def _by_answer(steps: Iterable[Step]) -> dict[str, int]:
