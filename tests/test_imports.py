@@ -20,10 +20,10 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"cluster", "training", "evaluation", "ablation", "bench", "card", "synthesis", "restating"}),
     frozenset({"system", "results"}),
     frozenset({"pipeline", "hybrid", "explain"}),
-    frozenset({"embedded", "retriever", "condenser", "standin", "reader", "reranker"}),
+    frozenset({"embedded", "follower", "retriever", "condenser", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder"}),
     frozenset({"checkpoint", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized"}),
-    frozenset({"ahead", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch"}),
+    frozenset({"ahead", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch", "names"}),
     frozenset({"types", "errors"}),
     frozenset({"records"}),
 )  # fmt: skip

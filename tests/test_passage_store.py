@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from baleen.errors import CorpusError
 from baleen.index.layout import ArrayFile, open_array
-from baleen.index.passage_store import BLOCK, ROLES, Store, StoreWriter, id_hash
+from baleen.index.passage_store import BLOCK, NAME_ROLES, ROLES, Store, StoreWriter, text_hash
+from baleen.names import names_of
 from baleen.types import Passage
 
 UNHURRIED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +31,7 @@ def written(root: Path, passages: Sequence[Passage], part: int = 7) -> dict[str,
     for start in range(0, len(passages), part):
         writer.append(passages[start : start + part])
     files = writer.finish()
-    assert set(files) == set(ROLES)
+    assert set(files) == {*ROLES, *NAME_ROLES}
     return files
 
 
@@ -107,7 +108,7 @@ def test_an_id_that_is_not_there_has_no_row(tmp_path: Path) -> None:
 
 def test_ids_are_looked_up_by_the_first_8_bytes_of_blake2b() -> None:
     digest = hashlib.blake2b("ñandú".encode(), digest_size=8).digest()
-    assert id_hash("ñandú") == int.from_bytes(digest, "little")
+    assert text_hash("ñandú") == int.from_bytes(digest, "little")
 
 
 def test_a_key_that_a_passage_lacks_reads_as_none(tmp_path: Path) -> None:
@@ -137,3 +138,68 @@ def test_an_id_given_twice_is_refused_by_its_name(tmp_path: Path, first: int, se
     passages[second] = Passage(passages[first].pid, "Another", "text")
     with pytest.raises(CorpusError, match=f"'id {first}' is given to more than one passage"):
         stored(tmp_path, passages)
+
+
+# Names
+
+
+def rows_of(store: Store, *names: str) -> list[list[int]]:
+    found = dict(store.rows_named(names))
+    return [found.get(number, []) for number in range(len(names))]
+
+
+def titled(*titles: str) -> list[Passage]:
+    return [Passage(str(number), title, "x") for number, title in enumerate(titles)]
+
+
+def without_names(root: Path, passages: Sequence[Passage]) -> Store:
+    """As an index that was built before names were kept has it."""
+    files = written(root, passages)
+    return Store({role: open_array(root, files[role]) for role in ROLES})
+
+
+TITLED = titled("Vardal", "The Deep Choir", "Vardal (ship)", "1974", "", "Tromsk", "VARDAL", "Choir (deep)")
+
+
+@pytest.mark.parametrize("make", [stored, without_names])
+def test_passages_are_looked_up_by_their_names(tmp_path: Path, make: Callable[..., Store]) -> None:
+    store = make(tmp_path, TITLED)
+    assert rows_of(store, "vardal", "deep choir", "vardal ship", "choir") == [[0, 2, 6], [1], [2], [7]]
+    assert rows_of(store, "the deep choir", "Vardal", "1974", "", "whale", "a\udcff") == [[], [], [], [], [], []]
+    assert rows_of(store, "tromsk", "whale", "tromsk") == [[5], [], [5]]
+    assert rows_of(store) == []
+
+
+@pytest.mark.parametrize("make", [stored, without_names])
+def test_where_no_title_is_a_name_nothing_bears_one(tmp_path: Path, make: Callable[..., Store]) -> None:
+    assert rows_of(make(tmp_path, titled("", "1974", "Ob")), "vardal", "") == [[], []]
+
+
+def test_one_of_the_two_arrays_alone_is_none(tmp_path: Path) -> None:
+    files = written(tmp_path, TITLED)
+    for role in NAME_ROLES:
+        store = Store({other: open_array(tmp_path, file) for other, file in files.items() if other != role})
+        assert rows_of(store, "vardal") == [[0, 2, 6]]
+
+
+def test_the_hashes_of_names_ascend_and_so_do_the_rows_of_each(tmp_path: Path) -> None:
+    files = written(tmp_path, plain(3 * BLOCK) + titled("Title 7", "Title 7 (song)"))
+    hashes, rows = (open_array(tmp_path, files[role]).tolist() for role in NAME_ROLES)
+    assert list(zip(hashes, rows, strict=True)) == sorted(zip(hashes, rows, strict=True))
+    assert [row for hash, row in zip(hashes, rows, strict=True) if hash == text_hash("title 7")] == [7, 48, 49]
+
+
+TITLES = st.lists(
+    st.lists(st.sampled_from(["The", "Deep", "Choir", "(song)", "7"]), max_size=4).map(" ".join), max_size=40
+)
+
+
+@UNHURRIED
+@given(TITLES.filter(len))
+def test_names_are_kept_as_they_are_made_of_the_titles(titles: list[str]) -> None:
+    passages = titled(*titles)
+    names = sorted({name for title in titles for name in names_of(title)})
+    expected = [[row for row, title in enumerate(titles) if name in names_of(title)] for name in names]
+    with TemporaryDirectory() as folder:
+        assert rows_of(stored(Path(folder) / "kept", passages), *names) == expected
+        assert rows_of(without_names(Path(folder) / "made", passages), *names) == expected

@@ -62,7 +62,8 @@ def merge(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
         ours, theirs = (hop.ranking if hop else Ranking() for hop in (left, right))
         ranking = merge_rankings(ours, theirs, depth, taken)
         taken |= set(ranking.pids)
-        hops.append(replace(left or replace(right, condensed=Condensed(condensed.facts)), ranking=ranking))
+        first = left or replace(right, condensed=Condensed(condensed.facts))
+        hops.append(replace(first, ranking=ranking, named=_named(ranking, right, left)))
     longest = max(condensed, reranked, key=lambda trace: len(trace.hops))
     stopped = longest.stopped if condensed.stopped and reranked.stopped else ""
     untrained = tuple(dict.fromkeys((*condensed.untrained, *reranked.untrained)))
@@ -76,3 +77,9 @@ def merge_rankings(left: Ranking, right: Ranking, depth: int, taken: set[str]) -
     theirs = [hit for hit in right if hit.pid not in twice][: depth // 2]
     merged: list[Hit] = [hit for pair in zip_longest(ours, theirs) for hit in pair if hit is not None]
     return Ranking(tuple(merged))
+
+
+def _named(ranking: Ranking, *hops: Hop | None) -> dict[str, str]:
+    """The passages that were raised where their hits come from; of two such hops the last one says by what."""
+    came = [(hit, hop) for hit in ranking for hop in hops if hop is not None and hit in hop.ranking.hits]
+    return {hit.pid: hop.named[hit.pid] for hit, hop in came if hit.pid in hop.named}

@@ -61,7 +61,7 @@ def take_hop(traces: Sequence[Trace], retriever: Search, reading: Reading, numbe
     passages = [[retriever.passage(pid) for pid in each.ranking.pids] for each in found]
     condensed = reading.condense(queries, passages, number)
     return [
-        Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens)
+        Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens, each.named)
         for query, each, without, facts in zip(queries, found, excluded, condensed, strict=True)
     ]
 

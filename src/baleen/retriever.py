@@ -8,7 +8,7 @@ retriever.passage(ranking[0].pid).sentences
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +20,16 @@ from baleen.types import Passage, Query, Ranking, whole
 
 @dataclass(frozen=True)
 class Retrieved:
-    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage."""
+    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage.
+
+    `named` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
+    """
 
     ranking: Ranking
     seen: str
     seconds: Mapping[str, float]
     tokens: Mapping[str, int]
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
 class Retriever:

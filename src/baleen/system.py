@@ -7,6 +7,7 @@ trace.outcome, trace.facts, trace.hops                      the verdict, the sen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -20,6 +21,7 @@ from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError
+from baleen.follower import Follower
 from baleen.hybrid import run_hybrid
 from baleen.index import Index
 from baleen.model_folder import ModelFolder, read_model
@@ -45,6 +47,8 @@ class RunConfig:
     condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, or two
     numbers, for the way and for the end; it is for a call to say (None: the condenser's own, among a model's settings).
     `ranked_by` is how the passages of all hops end up in one list: as the paper has it, or by what was read in them.
+    `named_bonus` is what a passage's score is raised by if the claim names it, or a passage that carries a fact; with 0
+    names are not looked for.
     """
 
     pipeline: Pipeline = "condense"
@@ -53,6 +57,7 @@ class RunConfig:
     stop_early: bool = False
     stand_in: bool = False
     ranked_by: RankedBy = "hops"
+    named_bonus: float = 0.0
     threshold: Threshold | None = field(default=None, metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
@@ -62,6 +67,8 @@ class RunConfig:
         counts = [*self._given, *([] if self.hops is None else [self.hops])]
         if not self._given or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise ConfigError(f"hops = {self.hops!r} and k = {self.k!r}: both should be whole numbers, at least 1")
+        if not (isinstance(self.named_bonus, (int, float)) and 0 <= self.named_bonus < math.inf):
+            raise ConfigError(f"named_bonus = {self.named_bonus!r} should be a number, 0 or above")
         if self.threshold is not None:
             CondenserConfig(threshold=self.threshold)  # refuses what is no threshold
             if self.pipeline == "rerank":
@@ -132,12 +139,13 @@ class Baleen:
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
+        search = Follower(self.retriever, config.named_bonus) if config.named_bonus else self.retriever
         if config.pipeline == "hybrid":
             readings = self.condenser(config.stand_in, config.threshold), self.reranker()
-            return run_hybrid(queries, self.retriever, *readings, config.depths, config.stop_early)
+            return run_hybrid(queries, search, *readings, config.depths, config.stop_early)
         condenses = config.pipeline == "condense"
         reading = self.condenser(config.stand_in, config.threshold) if condenses else self.reranker()
-        return run(queries, self.retriever, reading, config.depths, config.stop_early)
+        return run(queries, search, reading, config.depths, config.stop_early)
 
     def _run_and_read(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
         reader = self.reader(component, optional=override(self.config, **options).stand_in)

@@ -177,6 +177,8 @@ class Hop(Record):
     """One turn of the loop: what went in, what was retrieved, what was read and kept.
 
     `seen` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
+    `named` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
+    it, or "" for the claim.
     """
 
     query: Query
@@ -186,6 +188,7 @@ class Hop(Record):
     condensed: Condensed = Condensed()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def facts(self) -> tuple[Fact, ...]:

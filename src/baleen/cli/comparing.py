@@ -53,7 +53,8 @@ def _called(run: Mapping[str, Any]) -> str:
     """The system of a run, its order where that is not the usual one, and its threshold where one was given."""
     threshold = "" if "threshold" not in run else f", threshold {told_threshold(run['threshold'])}"
     order = f", ranked by {run['ranked_by']}" if run.get("ranked_by", "hops") != "hops" else ""
-    return f"{run.get('system')}{order}{threshold}"
+    named = f", names raised by {run['named_bonus']:g}" if run.get("named_bonus") else ""
+    return f"{run.get('system')}{order}{named}{threshold}"
 
 
 def _page(comparison: Comparison, show: int) -> str:

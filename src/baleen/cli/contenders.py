@@ -21,6 +21,7 @@ OF_CONDENSING = (
     "stand_in",
     "threshold",
     "ranked_by",
+    "named_bonus",
 )  # options that a baseline which reranks does not take
 
 
@@ -55,7 +56,7 @@ class Asked:
             raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
         if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in OF_CONDENSING):
             raise typer.BadParameter(
-                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in, --threshold and --ranked-by out"
+                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in, --threshold, --ranked-by and --named-bonus out"
             )
         if not self.takes_hops and any(value is not None for value in self.options.values()):
             raise typer.BadParameter(

@@ -17,6 +17,7 @@ from baleen.cli.contenders import Asked, open_contender
 from baleen.cli.hops import (
     DepthsOption,
     HopsOption,
+    NamedBonusOption,
     PipelineOption,
     RankedByOption,
     StandInOption,
@@ -71,6 +72,7 @@ def evaluate(
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
     ranked_by: RankedByOption = None,
+    named_bonus: NamedBonusOption = None,
     corpus: Annotated[
         list[Path] | None, typer.Option("--corpus", help="Collections for a baseline or a run (repeatable)")
     ] = None,
@@ -124,7 +126,9 @@ def evaluate(
         raise typer.BadParameter(f"--submission: there is a format for {' and '.join(SUBMITTED)}, not for {dataset}")
     asked = Asked(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
-        options=run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold),
+        options=run_options(
+            hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+        ),
         device=device, threads=threads,
         baseline=None if baseline is None else baseline.value, first=first.value, first_model=first_model,
         instruction=instruction, exact=exact, precision=precision,

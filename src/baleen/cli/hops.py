@@ -81,6 +81,15 @@ RankedByOption = Annotated[
         show_default="the model's, or hops",
     ),
 ]
+NamedBonusOption = Annotated[
+    float | None,
+    typer.Option(
+        "--named-bonus",
+        min=0,
+        help="What a passage's score is raised by if the claim, or a passage that carries a fact, names it; 0: nothing is",
+        show_default="the model's, or 0",
+    ),
+]
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Say which tokens matched in the passages that carry facts")
 ]
@@ -130,6 +139,7 @@ def verify(
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
     ranked_by: RankedByOption = None,
+    named_bonus: NamedBonusOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -140,7 +150,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold)
+    settings = run_options(
+        hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+    )
     asked = Asked(claim, file, out, batch_size, explain, as_json)
     _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads, precision))
 
@@ -156,6 +168,7 @@ def ask(
     stand_in: StandInOption = None,
     threshold: ThresholdOption = None,
     ranked_by: RankedByOption = None,
+    named_bonus: NamedBonusOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -166,7 +179,9 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
-    settings = run_options(hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold)
+    settings = run_options(
+        hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+    )
     asked = Asked(question, file, out, batch_size, explain, as_json)
     _run(ASK, asked, settings, lambda: _load(index, model, device, threads, precision))
 
@@ -180,6 +195,7 @@ def run_options(
     *,
     ranked_by: RankedBy | None = None,
     threshold: str | None = None,
+    named_bonus: float | None = None,
 ) -> dict[str, Any]:
     """Options of RunConfig; None is for the model to say."""
     return {
@@ -190,6 +206,7 @@ def run_options(
         "stand_in": stand_in,
         "ranked_by": None if ranked_by is None else ranked_by.value,
         "threshold": None if threshold is None else _threshold(threshold, pipeline),
+        "named_bonus": named_bonus,
     }
 
 

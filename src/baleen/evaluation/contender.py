@@ -53,8 +53,9 @@ def _name(called: str, config: RunConfig) -> str:
     """`condense with a stand-in at 25+10, ranked by reading, threshold -1`"""
     stand_in = " with a stand-in" if config.stand_in else ""
     ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
+    named = f", names raised by {config.named_bonus:g}" if config.named_bonus else ""
     threshold = "" if config.threshold is None else f", threshold {told_threshold(config.threshold)}"
-    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{threshold}"
+    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{threshold}"
 
 
 def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:

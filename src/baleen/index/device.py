@@ -119,6 +119,17 @@ class DeviceSearcher:
             found += self._find_batch(batch, k, limits, masks)
         return found
 
+    @torch.inference_mode()
+    def score_some(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+        """The passages that are wanted for each query, with the scores that a search would give them."""
+        found = list(wanted)
+        for number, (query, own) in enumerate(zip(queries, wanted, strict=True)):
+            if len(own):
+                batch = Batch.of([query], self.codec, focus, self.device)
+                rows = torch.from_numpy(self.starts[own.segments] + own.rows).to(self.device)
+                found[number] = self._found(rows, self._score(batch, 0, rows))
+        return found
+
     def _batch_size(self, queries: Sequence[QueryVectors], limits: Limits | None) -> int:
         """How many of the queries go together; a cell is taken to hold as many passages as the mean one does."""
         lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-MOST_SEGMENTS = 16  # each keeps some fourteen files mapped
+MOST_SEGMENTS = 16  # each keeps some sixteen files mapped
+MOST_BEARERS = 10  # of a name that says which passages are meant
 
 
 class Index:
@@ -255,6 +256,14 @@ class Index:
             raise QueryError(f"{self.root}: no passage has the id '{pid}'")
         return self.segments[place[0]].store.passage(place[1])
 
+    def bearers(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """For each name (`baleen.names`) the ids of the passages that bear it; none where more than MOST_BEARERS do."""
+        found: list[list[str]] = [[] for _ in names]
+        for segment in self.segments:
+            for number, rows in segment.store.rows_named(names):
+                found[number] += [segment.store.pid(row) for row in rows if segment.is_alive(row)]
+        return [tuple(pids) if len(pids) <= MOST_BEARERS else () for pids in found]
+
     def vectors(self, pid: str) -> Array:
         """A passage's vectors as the codec restores them: (length, dim) float32."""
         place = self._find(pid)
@@ -301,15 +310,30 @@ class Index:
         allow: Collection[str] | None = None,
         where: Where | None = None,
         exact: bool = False,
+        favoured: Sequence[Collection[str]] = (),
+        bonus: float = 0.0,
     ) -> list[Ranking]:
-        """`search` for many queries, in batches on a GPU; `exclude` has a collection of ids for each query, or none."""
+        """`search` for many queries, in batches on a GPU; `exclude` has a collection of ids for each query, or none.
+
+        So has `favoured`: these passages are scored wherever they are, and `bonus` is added to their scores.
+        """
         for query in vectors:
             self._check_query(query, k)
         limits = override(config or SearchConfig(), probes=probes, candidates=candidates).for_depth(k)
         masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
         allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
-        found = self._searcher.find(vectors, k, None if exact else limits, focus or self.focus, allowed)
+        focus = focus or self.focus
+        found = self._searcher.find(vectors, k, None if exact else limits, focus, allowed)
+        if bonus:
+            asked = favoured or [()] * len(vectors)
+            wanted = [self._allowed(pids, masks) for pids, masks in zip(asked, allowed, strict=True)]
+            raised = self._searcher.score_some(vectors, focus, wanted)
+            found = [each.with_raised(own, bonus) for each, own in zip(found, raised, strict=True)]
         return [self._rank(each, k) for each in found]
+
+    def _allowed(self, pids: Collection[str], masks: Sequence[Array]) -> Found:
+        rows = self._rows_of(dict.fromkeys(pids))
+        return Found.of_rows([[row for row in own if mask[row]] for own, mask in zip(rows, masks, strict=True)])
 
     def _check_query(self, vectors: QueryVectors, k: int) -> None:
         if k < 1:

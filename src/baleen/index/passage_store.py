@@ -5,6 +5,8 @@ text_ends       where each block ends
 pids, pid_ends  the ids' UTF-8, end to end, and where each ends
 id_hashes       the ids' 64-bit hashes in ascending order, and
 id_rows         the row each of them belongs to
+name_hashes     the same of the names that passages have by their titles (`baleen.names`), of which there may be several, and
+name_rows       whose they are
 columns         one zlib JSON object {key: [value of row 0, ...]}, keys as they first came; read only when a search
                 filters by metadata
 """
@@ -26,6 +28,7 @@ import numpy.typing as npt
 
 from baleen.errors import CorpusError
 from baleen.index.layout import ArrayFile, ArrayWriter, write_array
+from baleen.names import names_of
 from baleen.types import Passage
 
 Array = npt.NDArray[Any]
@@ -33,11 +36,31 @@ Array = npt.NDArray[Any]
 BLOCK = 16
 KEPT_BLOCKS = 2048  # some 50 MB of introductions: a batch of claims reads the passages of a hop more than once
 ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "columns")
+NAME_ROLES = ("name_hashes", "name_rows")  # which an index that was built before they were kept does without
 
 
-def id_hash(pid: str) -> int:
-    """Of any id that may be asked for, one with half a character too, which is no passage's."""
-    return int.from_bytes(hashlib.blake2b(pid.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+def text_hash(text: str) -> int:
+    """Of any id or name that may be asked for, one with half a character too, which is no passage's."""
+    return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+class _Names:
+    """The hashes of names with the rows of those that bear them, as titles come."""
+
+    def __init__(self) -> None:
+        self._hashes, self._rows, self._titles = array("Q"), array("L"), 0
+
+    def append(self, title: str) -> None:
+        for name in names_of(title):
+            self._hashes.append(text_hash(name))
+            self._rows.append(self._titles)
+        self._titles += 1
+
+    def arrays(self) -> dict[str, Array]:
+        """In ascending order of the hashes; the rows of one name ascend too."""
+        hashes, rows = np.array(self._hashes, np.uint64), np.array(self._rows, np.uint32)
+        order = np.argsort(hashes, kind="stable")
+        return {"name_hashes": hashes[order], "name_rows": rows[order]}
 
 
 class StoreWriter:
@@ -48,13 +71,15 @@ class StoreWriter:
         self._texts = ArrayWriter(root, f"{folder}/texts.bin", np.uint8)
         self._pids = ArrayWriter(root, f"{folder}/pids.bin", np.uint8)
         self._text_ends, self._pid_ends, self._hashes = array("q"), array("q"), array("Q")
+        self._names = _Names()
         self._columns: dict[str, list[Any]] = {}
         self._pending: list[Passage] = []
 
     def append(self, passages: Sequence[Passage]) -> None:
         for passage in passages:
             self._add_metadata(passage)
-            self._hashes.append(id_hash(passage.pid))
+            self._hashes.append(text_hash(passage.pid))
+            self._names.append(passage.title)
             self._pids.append(np.frombuffer(passage.pid.encode(), np.uint8))
             self._pid_ends.append(self._pids.rows)
             self._pending.append(passage)
@@ -87,6 +112,7 @@ class StoreWriter:
             "id_hashes": hashes[rows],
             "id_rows": rows,
             "columns": np.frombuffer(columns, np.uint8),
+            **self._names.arrays(),
         }
         files = {role: write_array(self.root, f"{self.folder}/{role}.bin", values) for role, values in arrays.items()}
         self._check_repeats(hashes[rows], rows)
@@ -122,13 +148,32 @@ class Store:
     def rows(self, pid: str) -> Iterator[int]:
         """The row of this id, if there is one."""
         hashes = self._arrays["id_hashes"]
-        wanted = np.uint64(id_hash(pid))
+        wanted = np.uint64(text_hash(pid))
         at = int(np.searchsorted(hashes, wanted))
         while at < len(hashes) and hashes[at] == wanted:
             row = int(self._arrays["id_rows"][at])
             if self.pid(row) == pid:
                 yield row
             at += 1
+
+    def rows_named(self, names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
+        """The number of each name that some passage bears, and the rows of those that do."""
+        hashes, rows = self._names["name_hashes"], self._names["name_rows"]
+        wanted = np.fromiter(map(text_hash, names), np.uint64, len(names))
+        firsts, ends = (np.searchsorted(hashes, wanted, side) for side in ("left", "right"))
+        for number in np.flatnonzero(firsts < ends).tolist():
+            yield number, rows[firsts[number] : ends[number]].tolist()
+
+    @cached_property
+    def _names(self) -> dict[str, Array]:
+        """By role; made of the titles where the index does not keep them."""
+        if all(role in self._arrays for role in NAME_ROLES):
+            return {role: self._arrays[role] for role in NAME_ROLES}
+        names = _Names()
+        for block in range(len(self._arrays["text_ends"])):
+            for title, *_ in self._read_block(block):
+                names.append(title)
+        return names.arrays()
 
     def passage(self, row: int) -> Passage:
         title, text, flat, metadata = self._block(row // BLOCK)[row % BLOCK]

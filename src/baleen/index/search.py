@@ -149,6 +149,23 @@ class Found:
     def take(self, positions: Array) -> Found:
         return Found(self.segments[positions], self.rows[positions], self.scores[positions])
 
+    def with_raised(self, others: Found, bonus: float) -> Found:
+        """With others, which may be among these, and whose scores are raised."""
+        columns = zip(
+            (self.segments, self.rows, self.scores), (others.segments, others.rows, others.scores + bonus), strict=True
+        )
+        left = np.flatnonzero(~np.isin(self._keys, others._keys))
+        return Found(*(np.concatenate([ours[left], theirs]) for ours, theirs in columns))
+
+    @property
+    def _keys(self) -> Array:
+        return self.segments.astype(np.int64) << 32 | self.rows.astype(np.int64)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Found:
+        """Rows of each segment, without a score."""
+        return cls.join([(np.array(part, np.int64), np.zeros(len(part), np.float32)) for part in rows])
+
     @classmethod
     def join(cls, parts: Sequence[tuple[Array, Array]]) -> Found:
         """From (rows, scores) of each segment."""
@@ -180,6 +197,13 @@ class Searcher:
         return [
             self._find(Lanes.of(query, self.codec, focus), k, limits, rows)
             for query, rows in zip(queries, allowed, strict=True)
+        ]
+
+    def score_some(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+        """The passages that are wanted for each query, with the scores that a search would give them."""
+        return [
+            self.score(Lanes.of(query, self.codec, focus), own) if len(own) else own
+            for query, own in zip(queries, wanted, strict=True)
         ]
 
     def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> Found:

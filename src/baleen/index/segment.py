@@ -28,7 +28,7 @@ from baleen.ahead import ahead
 from baleen.errors import CorpusError
 from baleen.index.codec import Encoded
 from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
-from baleen.index.passage_store import ROLES, Store, StoreWriter
+from baleen.index.passage_store import NAME_ROLES, ROLES, Store, StoreWriter
 from baleen.types import Passage
 from baleen.vectors import PassageVectors
 
@@ -59,7 +59,7 @@ class Segment:
     def __init__(self, root: Path, entry: SegmentEntry) -> None:
         self.entry = entry
         arrays = {role: open_array(root, file) for role, file in entry.files.items()}
-        self.store = Store({role: arrays[role] for role in ROLES})
+        self.store = Store({role: arrays[role] for role in (*ROLES, *NAME_ROLES) if role in arrays})
         self.offsets, self.codes = arrays["offsets"], arrays["codes"]
         self.residuals, self.residual_offsets = arrays["residuals"], arrays["residual_offsets"]
         self.vectors = arrays.get("vectors")

@@ -12,7 +12,7 @@ from baleen.retriever import Retriever
 from baleen.system import Baleen
 
 NAME = "colbert-hop"
-OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by": "hops"}
+OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by": "hops", "named_bonus": 0.0}
 
 
 def colbert_hop(system: Baleen) -> Baleen:

@@ -1,0 +1,82 @@
+"""What a passage is called, and where a text calls it so.
+
+    names_of("Casino Royale (2006 film)")                       ("casino royale 2006 film", "casino royale")
+    mentioned("She sang in Casino Royale.", bearers)            what `bearers` has for "casino royale"
+
+A name is the words of a title, or of what stands before its bracket, in small letters; what stands between words does not
+count, nor does "the" before them.  A text calls something by name where a word with a capital or a digit begins a stretch
+of its words that is a name; the longest such stretch counts, from left to right.  A single word is no name where a sentence
+begins: every word has a capital there.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+MOST_WORDS = 10
+SHORTEST = 3  # letters and digits of a name
+_WORD = re.compile(r"[^\W_]+")
+_BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
+_ARTICLE = "the"
+
+Bearers = TypeVar("Bearers", bound=Sequence[object])
+
+
+class _Stretch(NamedTuple):
+    """A name that may stand at the word `first`, and the word after it."""
+
+    name: str
+    first: int
+    end: int
+
+
+def names_of(title: str) -> tuple[str, ...]:
+    """The names of a passage; none for a title that is too short to tell, or that only says a number."""
+    found = (_name([_folded(word) for word in _WORD.findall(form)]) for form in (title, _BRACKET.sub("", title)))
+    return tuple(name for name in dict.fromkeys(found) if _tells(name))
+
+
+def mentioned(
+    text: str, bearers: Callable[[Sequence[str]], Sequence[Bearers]], begins: Collection[int] = (0,)
+) -> Iterator[Bearers]:
+    """Whatever bears the names in a text, in their order; sentences begin at the characters `begins`.
+
+    `bearers` is asked once, for all names that may be there, and has something empty for those that nothing bears.
+    """
+    stretches = list(_stretches(text, begins))
+    known = bearers([stretch.name for stretch in stretches])
+    end = 0
+    for stretch, found in zip(stretches, known, strict=True):
+        if found and stretch.first >= end:
+            end = stretch.end
+            yield found
+
+
+def _stretches(text: str, begins: Collection[int]) -> Iterator[_Stretch]:
+    """All that may be names, from left to right, and the longest first of those that begin with the same word."""
+    words = list(_WORD.finditer(text))
+    folded = [_folded(word[0]) for word in words]
+    for first, word in enumerate(words):
+        small = word[0].islower() and word[0].isalpha()  # "20th" has a digit
+        if small or folded[first] == _ARTICLE:
+            continue
+        for end in range(min(first + MOST_WORDS, len(words)), first, -1):
+            name = _name(folded[first:end])
+            if _tells(name) and (end > first + 1 or word.start() not in begins):
+                yield _Stretch(name, first, end)
+
+
+def _name(words: Sequence[str]) -> str:
+    return " ".join(words[1:] if len(words) > 1 and words[0] == _ARTICLE else words)
+
+
+def _folded(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).casefold()
+
+
+def _tells(name: str) -> bool:
+    letters = name.replace(" ", "")
+    return len(letters) >= SHORTEST and not letters.isdigit()
