@@ -109,10 +109,18 @@ def test_two_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> No
     assert "--threshold -2,-0.5 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5]})
 
 
+@pytest.mark.parametrize(("bonus", "told"), [(2.0, "2"), (0.5, "0.5"), (1.23456789, "1.23456789")])
+def test_the_bonus_of_a_name_is_told_as_the_command_takes_it(bonus: float, told: str, tmp_path: Path) -> None:
+    run = {**document()["run"], "ranked_by": "hops", "named_bonus": bonus, "threshold": -1.0}
+    assert f"--ranked-by hops --named-bonus {told} --threshold -1 --at" in command(tmp_path, run)
+    assert "--named-bonus" not in command(tmp_path, {**run, "named_bonus": 0.0})
+
+
 THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5, "ranked_by": "reading"}
+NAMES = {"system": "hybrid", "pipeline": "hybrid", "k": [4], "named_bonus": 2.5}
 
 
-@pytest.mark.parametrize("run", [None, THRESHOLD, *(run for run, _ in OTHERS)])
+@pytest.mark.parametrize("run", [None, THRESHOLD, NAMES, *(run for run, _ in OTHERS)])
 def test_the_command_line_takes_every_command(run: dict[str, Any] | None, tmp_path: Path) -> None:
     made = shlex.split(
         command(tmp_path, None if run is None else {**BASE, **run}).replace("RUN", str(tmp_path / "x.json"))

@@ -233,6 +233,46 @@ def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[s
     assert (compared["first"]["threshold"], compared["second"]["threshold"]) == (-2.5, 1e6)
 
 
+def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
+    told = baleen(*arguments, "--named-bonus", "2", "--out", "named.jsonl", "--limit", "1").json
+    assert (told["system"], told["run"]["named_bonus"]) == ("condense at 3+3, names raised by 2", 2.0)
+    before = Path("named.jsonl").read_bytes()
+    for more, part in (((), "is None"), (("--named-bonus", "0"), "is None"), (("--named-bonus", "2.5"), "is 2.5")):
+        done = baleen(*arguments, *more, "--out", "named.jsonl")
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert f"named_bonus was 2.0, and {part}" in done.err
+    assert Path("named.jsonl").read_bytes() == before
+    assert baleen(*arguments, "--named-bonus", "2", "--out", "named.jsonl").json["questions"] == 2
+    plain = baleen(*arguments, "--out", "plain.jsonl").json
+    assert (plain["system"], "named_bonus" in plain["run"]) == ("condense at 3+3", False)
+    shown = baleen("compare", "plain.jsonl", "named.jsonl").out
+    assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, names raised by 2)\n")
+
+
+def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, system: tuple[str, ...]) -> None:
+    arguments = ("eval", "own", "own.json", *system, "--hops", "1", "-k", "1", "--at", "1", "--json")
+    Path("own.json").write_text(
+        json.dumps([{"id": n, "text": f"This is {p.title}, then.", "gold": [p.pid]} for n, p in enumerate(CORPUS)])
+    )
+    assert baleen(*arguments, "--named-bonus", "1000").json["metrics"]["all@1"] == 100
+    assert baleen(*arguments).json["metrics"]["all@1"] < 100
+
+
+def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, home: Path, tmp_path: Path) -> None:
+    places = {name: str(home / "model" / "reading") for name in READING}
+    (tmp_path / "names").mkdir()
+    settings = {"run": {"k": 3, "hops": 2, "named_bonus": 2}}
+    write_model(tmp_path / "names", {"retriever": str(home / "model" / "retriever"), **places}, settings)
+    system = ("--model", str(tmp_path / "names"), "--index", str(home / "index"))
+    arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
+    told = baleen(*arguments).json
+    assert (told["system"], told["run"]["named_bonus"]) == ("condense at 3+3, names raised by 2", 2.0)
+    assert baleen(*arguments, "--named-bonus", "0").json["system"] == "condense at 3+3"
+    hop = baleen(*arguments, "--baseline", "colbert-hop").json
+    assert (hop["system"], "named_bonus" in hop["run"]) == ("colbert-hop at 3+3", False)
+
+
 def test_a_model_that_reranks_has_no_threshold(baleen: Baleen, home: Path, tmp_path: Path) -> None:
     places = {
         name: str(home / "model" / folder) for name, folder in (("retriever", "retriever"), ("reranker", "reading"))
@@ -340,7 +380,10 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--corpus", "x"], 2, "what takes hops searches"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--pipeline", "rerank"], 2, "reranks: leave"),
-        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in, --threshold and --ranked-by out"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in, --threshold, --ranked-by and --named-bonus out"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--named-bonus", "2"], 2, "--ranked-by and --named-bonus out"),
+        (["eval", "hover", "hover.json", "--named-bonus", "-1"], 2, "--named-bonus"),
+        (["eval", "hover", "hover.json", *BM25, "--named-bonus", "2"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", *BM25, "--threshold", "-1"], 2, "--threshold and the like are for a system that takes hops"),
         (["eval", "hover", "hover.json", "--run", "hover.json", "--threshold", "-1"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--pipeline", "rerank", "--threshold", "-1"], 2, "--pipeline rerank has none"),

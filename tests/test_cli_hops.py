@@ -187,6 +187,38 @@ def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> Non
     assert "--ranked-by" in baleen("verify", CLAIM, "--ranked-by", "luck").err
 
 
+def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "-k", "1,2", "--named-bonus", "1000", "--json").json
+    assert [hop["named"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
+    for more in ((), ("--named-bonus", "0")):
+        usual = baleen("ask", CLAIM, "-k", "1,2", *more, "--json").json
+        assert [hop["named"] for hop in usual["hops"]] == [{}, {}]
+
+
+def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
+    write_claims("claims.jsonl", 2)
+    arguments = ["verify", "--file", "claims.jsonl"]
+    lines = baleen(*arguments, "--named-bonus", "2").lines
+    assert [line["run"]["named_bonus"] for line in lines] == [2.0, 2.0]
+    for line in baleen(*arguments, "--named-bonus", "0").lines:
+        assert "named_bonus" not in line["run"], "results of before names were followed are taken up, too"
+    assert baleen(*arguments, "--named-bonus", "2", "--out", "out.jsonl").code == 0
+    before = Path("out.jsonl").read_bytes()
+    for more, part in (([], "is None"), (["--named-bonus", "0"], "is None"), (["--named-bonus", "2.5"], "is 2.5")):
+        done = baleen(*arguments, *more, "--out", "out.jsonl")
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert f"named_bonus was 2.0, and {part}" in done.err
+    assert baleen(*arguments, "--named-bonus", "2.0", "--out", "out.jsonl").code == 0
+    assert Path("out.jsonl").read_bytes() == before
+
+
+def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
+    done = baleen("verify", CLAIM, "--named-bonus", "inf")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "named_bonus = inf should be a number, 0 or above" in done.err
+
+
 def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
     options = ("--stand-in", "--hops", "1", "--json")
     assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
@@ -238,6 +270,8 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
         (["verify", CLAIM, "--threshold", "1,2,3"], 2, "--threshold 1,2,3: should be"),
         (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
+        (["verify", CLAIM, "--named-bonus", "-1"], 2, "--named-bonus"),
+        (["ask", CLAIM, "--named-bonus", "much"], 2, "--named-bonus"),
         (["ask", "  "], QueryError.exit_code, "empty"),
         (["ask", "\udcff"], QueryError.exit_code, "half a character"),
     ]
@@ -377,6 +411,7 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--explain"], "model", "explain was False, and is True"),
         ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
         ("verify", ["--ranked-by", "reading"], "model", "ranked_by was hops, and is reading"),
+        ("verify", ["--named-bonus", "2"], "model", "named_bonus was None, and is 2.0"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)

@@ -11,7 +11,7 @@ import torch
 
 from baleen.index import Index
 from baleen.index.device import DeviceSearcher
-from baleen.index.search import Limits
+from baleen.index.search import Found, Limits, Searcher
 from baleen.types import Ranking
 from baleen.vectors import QueryVectors
 from index_fakes import (
@@ -187,3 +187,31 @@ def test_where_no_row_is_allowed_nothing_is_found(index: Index, limits: Limits |
     none = [np.zeros_like(rows) for rows in alive]
     found = searcher.find([query_of(9, 2, 0), query_of(9, 0, 1)], 5, limits, (32, 8), [none, alive])
     assert [len(each) > 0 for each in found] == [False, True]
+
+
+def by_place(found: Found) -> dict[tuple[int, int], float]:
+    places = zip(found.segments.tolist(), found.rows.tolist(), strict=True)
+    return dict(zip(places, found.scores.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
+def test_scores_that_are_asked_for_alone_are_those_of_the_cpu(index: Index, device: str, focus: Focus) -> None:
+    queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
+    wanted = [Found.of_rows([[7, 3, 40], [1, 0]]), Found.of_rows([[], []]), Found.of_rows([[], [5]])]
+    expected = Searcher(index.codec, index.segments, threads=1).score_some(queries, focus, wanted)
+    for hold, atol in ((False, 1e-4), (True, 2e-3)):  # held vectors are float16
+        found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_some(queries, focus, wanted)
+        for one, other in zip(map(by_place, found), map(by_place, expected), strict=True):
+            assert one == pytest.approx(other, abs=atol)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_favoured_passages_are_raised_as_on_the_cpu(index: Index, device: str) -> None:
+    queries, favoured = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
+    searched = Index(index.root, index.manifest, device=device)
+    searched.__dict__["_searcher"] = DeviceSearcher(index.codec, index.segments, device)
+    found = searched.search_many(queries, 10, favoured=favoured, bonus=2.0)
+    for query, own, ranking in zip(queries, favoured, found, strict=True):
+        scores = slow_scores(index, query, TEXTS)
+        assert_ranks(ranking, {pid: score + 2 * (pid in own) for pid, score in scores.items()}, 10)

@@ -5,6 +5,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from baleen.errors import (
     QueryError,
 )
 from baleen.index import Index, layout
-from baleen.index.index import MOST_SEGMENTS
+from baleen.index.index import MOST_BEARERS, MOST_SEGMENTS
+from baleen.index.passage_store import NAME_ROLES
 from baleen.types import Passage
 from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores, staged_search
 
@@ -392,6 +394,94 @@ def test_any_sequence_of_changes_leaves_what_a_dict_would_hold(tmp_path: Path, b
         assert_holds(index, model, chance)
     index.verify()
     assert files_under(index.root) == named_files(index.root)
+
+
+# Names
+
+
+def titled(titles: dict[str, str]) -> list[Passage]:
+    return [Passage.from_sentences(pid, title, [f"text of {pid}"]) for pid, title in titles.items()]
+
+
+def forget_names(root: Path) -> None:
+    """Make an index one that was built before names were kept."""
+    manifest = layout.read_manifest(root)
+    left = (
+        replace(entry, files={role: file for role, file in entry.files.items() if role not in NAME_ROLES})
+        for entry in manifest.segments
+    )
+    layout.commit(root, replace(manifest, segments=tuple(left)))
+
+
+TITLES = {"v": "Vardal", "c": "The Deep Choir", "s": "Vardal (ship)", "n": "1974"}
+ASKED = ("vardal", "deep choir", "whale", "vardal ship", "1974")
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Index:
+    return Index.build(tmp_path / "named", titled(TITLES), ENCODER)
+
+
+def test_the_bearers_of_each_name_are_told(named: Index) -> None:
+    for index in (named, Index.open(named.root)):
+        assert index.bearers(ASKED) == [("v", "s"), ("c",), (), ("s",), ()]
+        assert index.bearers(["vardal", "whale", "vardal"]) == [("v", "s"), (), ("v", "s")]
+        assert index.bearers([]) == []
+
+
+def test_bearers_are_the_living_passages_by_the_titles_that_they_have_now(named: Index) -> None:
+    named.add(titled({"w": "Humpback whale", "d": "Vardal"}), ENCODER)
+    assert named.bearers(["vardal", "humpback whale"]) == [("v", "s", "d"), ("w",)], "added ones count"
+    named.delete(["v"])
+    assert named.bearers(["vardal"]) == [("s", "d")], "deleted ones do not"
+    named.add(titled({"s": "Humpback whale", "v": "Tromsk"}), ENCODER)
+    expected = [("d",), ("w", "s"), ("v",), ()]
+    for index in (named, Index.open(named.root)):
+        assert index.bearers(["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
+    assert named.compact() > 0
+    assert len(named.segments) == 1
+    for index in (named, Index.open(named.root)):
+        assert index.bearers(["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
+
+
+def test_a_name_that_too_many_bear_says_nothing(named: Index) -> None:
+    named.add(titled({f"v{number}": "Vardal" for number in range(MOST_BEARERS - 2)}), ENCODER)
+    assert len(named.bearers(["vardal"])[0]) == MOST_BEARERS
+    named.add(titled({"one more": "Vardal"}), ENCODER)
+    assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
+    named.delete(["v0"])
+    assert len(named.bearers(["vardal"])[0]) == MOST_BEARERS, "the dead are not counted"
+
+
+def test_an_index_of_before_names_were_kept_knows_them_by_its_titles(named: Index) -> None:
+    named.add(titled({"d": "Vardal", "gone": "Tromsk"}), ENCODER)
+    named.delete(["gone"])
+    asked, expected = (*ASKED, "tromsk"), named.bearers((*ASKED, "tromsk"))
+    forget_names(named.root)
+    index = Index.open(named.root)
+    assert not any(role in entry.files for entry in index.manifest.segments for role in NAME_ROLES)
+    assert index.bearers(asked) == expected == [("v", "s", "d"), ("c",), (), ("s",), (), ()]
+    index.verify()
+    index.add(titled({"t": "Tromsk"}), ENCODER)
+    assert index.bearers(["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)], "beside a segment that keeps them"
+    index.compact()
+    assert all(role in entry.files for entry in index.manifest.segments for role in NAME_ROLES)
+    assert Index.open(named.root).bearers(["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)]
+    assert files_under(named.root) == named_files(named.root)
+
+
+def test_an_index_of_before_names_were_kept_searches_as_ever(named: Index) -> None:
+    queries = [ENCODER.encode_query("text of v"), ENCODER.encode_query("s")]
+    favoured = [["c"], ["n", "s"]]
+    before = named.search_many(queries, 2, favoured=favoured, bonus=3.0)
+    forget_names(named.root)
+    assert Index.open(named.root).search_many(queries, 2, favoured=favoured, bonus=3.0) == before
+
+
+def test_an_emptied_index_has_no_bearers(emptied: Index) -> None:
+    assert emptied.bearers(["title of sea"]) == [()]
+    query = ENCODER.encode_query("whale")
+    assert [len(each) for each in emptied.search_many([query], favoured=[["sea"]], bonus=1.0)] == [0]
 
 
 # The encoder

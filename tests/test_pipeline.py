@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from baleen.condenser import Condenser, CondenserConfig
-from baleen.hybrid import merge_rankings, run_hybrid
+from baleen.hybrid import merge, merge_rankings, run_hybrid
 from baleen.pipeline import Reading, conclude, run
 from baleen.reader import Verifier
 from baleen.reranker import Reranker
 from baleen.retriever import Retrieved
-from baleen.types import Hit, Passage, Query, Ranking, Trace
+from baleen.types import Hit, Hop, Passage, Query, Ranking, Trace
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, ScriptedRetriever, chain, facts_of
 
@@ -262,6 +262,30 @@ def test_rankings_are_merged_in_turn_without_duplicates() -> None:
     assert merge_rankings(left, Ranking(), 4, set()).pids == ("a", "b")
     assert merge_rankings(Ranking(), right, 4, set()).pids == ("b", "x")
     assert merge_rankings(left, right, 1, set()).pids == ("a",)
+
+
+def test_a_hybrid_tells_what_names_the_passages_that_it_took() -> None:
+    """By the run that each came from: a passage may be raised in one of them only."""
+
+    def part(hits: dict[str, float], named: dict[str, str]) -> Trace:
+        ranking = Ranking(tuple(Hit(pid, score) for pid, score in hits.items()))
+        return Trace(Query(CLAIM), (Hop(Query(CLAIM), ranking=ranking, named=named),))
+
+    left = part({"a": 9, "b": 8, "c": 7, "d": 6}, {"a": "", "c": "n"})
+    right = part({"b": 8, "d": 7, "a": 6, "c": 5}, {"b": "", "d": "m"})
+    (hop,) = merge(left, right, [4]).hops
+    assert (hop.ranking.pids, hop.named) == (("a", "d", "b", "c"), {"a": "", "d": "m", "b": ""})
+    assert merge(left, replace(right, hops=()), [4]).hops[0].named == {"a": ""}
+    assert merge(replace(left, hops=()), right, [4]).hops[0].named == {"b": "", "d": "m"}
+
+
+def test_a_hop_tells_what_its_retriever_says_is_named() -> None:
+    class Naming(ScriptedRetriever):
+        def retrieve(self, *args: Any, **options: Any) -> list[Retrieved]:
+            return [replace(each, named={each.ranking.pids[0]: ""}) for each in super().retrieve(*args, **options)]
+
+    (trace,) = traces(Naming(chain().leads), condenser(), [2, 2])
+    assert [hop.named for hop in trace.hops] == [{hop.ranking.pids[0]: ""} for hop in trace.hops]
 
 
 def test_a_hybrid_goes_on_while_either_run_does() -> None:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from baleen.errors import ConfigError, QueryError
 from baleen.index import Index, SearchConfig
-from baleen.types import Passage
+from baleen.index.search import Found, Searcher
+from baleen.types import Hit, Passage
 from baleen.vectors import QueryVectors
 from index_fakes import (
     Focus,
@@ -30,6 +34,7 @@ ENCODER = WordEncoder(dim=24)  # not a multiple of 16: the index pads it
 TEXTS = random_texts(90, longest=14)
 STAGED = SearchConfig(refined=256)  # as usual, but few enough to leave the rest of a small index behind
 NARROW = SearchConfig(probes=2, candidates=20, refined=10)
+UNHURRIED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 QUERIES: dict[str, tuple[int, int]] = {
     "one vector": (1, 0),
@@ -243,6 +248,123 @@ def test_unknown_exclusions_do_not_shorten_a_ranking(index: Index, config: Searc
 
 def test_everything_may_be_excluded(index: Index) -> None:
     assert len(index.search(query_of(3, 0), exclude=list(TEXTS), config=NARROW)) == 0
+
+
+# Passages that are favoured
+
+FAVOURED = [f"p{number}" for number in range(0, 90, 7)]
+
+
+def with_bonus(scores: dict[str, float], favoured: Collection[str], bonus: float) -> dict[str, float]:
+    return {pid: score + bonus * (pid in favoured) for pid, score in scores.items()}
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("exact", [True, False])
+def test_favoured_passages_score_more_by_the_bonus(indexes: dict[int, Index], bits: int, exact: bool) -> None:
+    index = indexes[bits]
+    queries = [query_of(12, 4, seed) for seed in range(3)]
+    favoured = [FAVOURED, [], ["p3", "never heard of", "doomed", "p80"]]
+    for bonus in (0.25, 2, 100.0):
+        found = index.search_many(queries, 10, exact=exact, favoured=favoured, bonus=bonus)
+        for query, own, ranking in zip(queries, favoured, found, strict=True):
+            assert_ranks(ranking, with_bonus(slow_scores(index, query, TEXTS), own, bonus), 10)
+
+
+@UNHURRIED
+@given(
+    favoured=st.lists(st.sampled_from([*TEXTS, "doomed", "never heard of"])),
+    bonus=st.floats(0, 50),
+    k=st.integers(1, 100),
+    seed=st.integers(0, 3),
+)
+def test_any_passages_may_be_favoured_by_any_bonus(
+    index: Index, favoured: list[str], bonus: float, k: int, seed: int
+) -> None:
+    query = query_of(12, 4, seed)
+    (ranking,) = index.search_many([query], k, favoured=[favoured], bonus=bonus)
+    assert_ranks(ranking, with_bonus(slow_scores(index, query, TEXTS), favoured, bonus), k)
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_a_favoured_passage_is_scored_wherever_it_is(indexes: dict[int, Index], bits: int) -> None:
+    """A narrow search does not come upon it; what it does come upon stands beside it, as ever."""
+    index, query = indexes[bits], query_of(20, 5)
+    everywhere = {hit.pid: hit.score for hit in index.search(query, 90, exact=True)}
+    last = min(everywhere, key=lambda pid: everywhere[pid])
+    plain = index.search(query, 4, config=NARROW)
+    (ranking,) = index.search_many([query], 4, config=NARROW, favoured=[[last, plain.pids[1]]], bonus=100.0)
+    assert set(ranking.pids[:2]) == {last, plain.pids[1]}
+    assert [hit.score for hit in ranking.hits[:2]] == [
+        float(np.float32(everywhere[pid]) + 100) for pid in ranking.pids[:2]
+    ]
+    assert ranking.hits[2:] == (plain.hits[0], plain.hits[2])
+
+
+def test_without_a_bonus_or_a_favour_nothing_changes(index: Index) -> None:
+    queries = [query_of(12, 4, seed) for seed in range(3)]
+    for config in (None, NARROW):
+        plain = index.search_many(queries, 7, config=config)
+        assert index.search_many(queries, 7, config=config, favoured=[FAVOURED] * 3, bonus=0.0) == plain
+        assert index.search_many(queries, 7, config=config, favoured=[[]] * 3, bonus=5.0) == plain
+        assert index.search_many(queries, 7, config=config, bonus=5.0) == plain
+    assert index.search_many([], favoured=[], bonus=5.0) == []
+
+
+def test_a_passage_that_is_favoured_twice_comes_once(index: Index) -> None:
+    query = query_of(12, 4)
+    once, twice = (index.search_many([query], 5, favoured=[favoured], bonus=9.0) for favoured in (["p3"], ["p3", "p3"]))
+    assert twice == once
+
+
+@pytest.mark.parametrize("config", [None, NARROW])
+def test_filters_hold_for_favoured_passages(
+    catalogue: tuple[Index, dict[str, Passage]], config: SearchConfig | None
+) -> None:
+    index, passages = catalogue
+    query, favoured = query_of(6, 1), [f"c{number}" for number in range(0, 60, 2)]
+    allow, exclude = [f"c{n}" for n in range(50)], [f"c{n}" for n in range(20)]
+    towns = [pid for pid, passage in passages.items() if passage.metadata.get("kind") == "town"]
+    filters: list[tuple[dict[str, Any], set[str]]] = [
+        ({"allow": allow}, set(allow)),
+        ({"exclude": [exclude]}, passages.keys() - exclude),
+        ({"where": {"kind": "town"}}, set(towns)),
+        ({"allow": allow, "exclude": [exclude], "where": {"kind": "town"}}, {*allow} & {*towns} - {*exclude}),
+        ({"allow": []}, set()),
+    ]
+    for options, left in filters:
+        (ranking,) = index.search_many([query], 60, favoured=[favoured], bonus=5.0, config=config, **options)
+        assert_ranks(ranking, with_bonus(slow_scores(index, query, left), favoured, 5.0), 60)
+
+
+def test_each_query_has_its_own_favours_and_its_own_exclusions(index: Index) -> None:
+    queries = [query_of(12, 4, seed) for seed in range(3)]
+    favoured, exclude = [["p1", "p2"], [], FAVOURED], [["p2"], ["p5"], FAVOURED[:3]]
+    alone = [
+        index.search_many([query], 6, favoured=[own], exclude=[without], bonus=3.0)[0]
+        for query, own, without in zip(queries, favoured, exclude, strict=True)
+    ]
+    assert index.search_many(queries, 6, favoured=favoured, exclude=exclude, bonus=3.0) == alone
+
+
+def test_scores_may_be_asked_for_alone(index: Index) -> None:
+    query, searcher = query_of(12, 4), Searcher(index.codec, index.segments, threads=1)
+    wanted, nothing = Found.of_rows([[7, 3], [1]]), Found.of_rows([[], []])
+    found, none = searcher.score_some([query, query], index.focus, [wanted, nothing])
+    scores = {hit.pid: hit.score for hit in index.search(query, 90, exact=True)}
+    pids = [index.segments[number].store.pid(row) for number, row in ((0, 7), (0, 3), (1, 1))]
+    assert sorted(index._rank(found, 9), key=lambda hit: pids.index(hit.pid)) == [Hit(pid, scores[pid]) for pid in pids]
+    assert len(none) == 0
+
+
+def test_what_is_raised_takes_the_place_of_what_was_found() -> None:
+    found = Found.join(
+        [(np.array([4, 2]), np.array([1.0, 2.0], np.float32)), (np.array([2]), np.array([3.0], np.float32))]
+    )
+    raised = found.with_raised(Found(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
+    places = zip(raised.segments.tolist(), raised.rows.tolist(), raised.scores.tolist(), strict=True)
+    assert sorted(places) == [(0, 2, 2.0), (0, 4, 1.0), (0, 7, 10.5), (1, 2, 13.0)]
+    assert raised.scores.dtype == np.float32
 
 
 # Refusals

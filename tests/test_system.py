@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -352,6 +353,74 @@ def test_passages_are_ranked_by_hops_or_by_reading(baleen: Baleen, pipeline: str
     assert Baleen(model, baleen.retriever).verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == read.ranking()
     with pytest.raises(ConfigError, match="ranked_by = 'luck' should be one of hops, reading"):
         baleen.verify(CLAIM, ranked_by="luck")
+
+
+LOUD = 1000.0  # more than any passage scores
+FOLLOWED: dict[str, dict[str, Any]] = {
+    # Whatever random heads say, the passage of the first hop carries facts.
+    "condense": {"threshold": -1e9},
+    "rerank": {},
+    "hybrid": {"threshold": -1e9},
+}
+
+
+@pytest.mark.parametrize("pipeline", FOLLOWED)
+def test_names_are_followed_from_the_claim_and_from_passages_with_facts(baleen: Baleen, pipeline: str) -> None:
+    options: dict[str, Any] = {"pipeline": pipeline, "k": (1, 2), "hops": 2, **FOLLOWED[pipeline]}
+    for trace in (baleen.verify(CLAIM, named_bonus=LOUD, **options), baleen.ask(CLAIM, named_bonus=LOUD, **options)):
+        assert [hop.named for hop in trace.hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+        assert [set(hop.ranking.pids) for hop in trace.hops] == [{"p0"}, {"p1", "p5"}]
+        assert all(hit.score > LOUD for hop in trace.hops for hit in hop.ranking)
+        assert all(hop.seconds.keys() == {"name", "encode", "search"} for hop in trace.hops)
+        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+
+
+@pytest.mark.parametrize("pipeline", FOLLOWED)
+def test_what_is_named_came_and_what_came_before_does_not_come_again(baleen: Baleen, pipeline: str) -> None:
+    trace = baleen.verify(CLAIM, named_bonus=2, pipeline=pipeline, k=3, hops=2)
+    assert len(set(trace.pids)) == 6
+    for each in (trace, *trace.parts):
+        for hop in each.hops:
+            assert hop.named.keys() <= set(hop.ranking.pids)
+            assert set(hop.named.values()) <= {"", *(fact.pid for fact in each.hops[0].facts)}
+    assert any(hop.named for hop in trace.hops)
+
+
+@pytest.mark.parametrize("pipeline", FOLLOWED)
+def test_without_a_bonus_no_names_are_looked_for(baleen: Baleen, pipeline: str) -> None:
+    options: dict[str, Any] = {"pipeline": pipeline, "k": 2, "hops": 2}
+    usual = baleen.verify(CLAIM, **options)
+    for bonus in (0, 0.0):
+        trace = baleen.verify(CLAIM, named_bonus=bonus, **options)
+        assert steps(trace) == steps(usual)
+        assert all(hop.named == {} and "name" not in hop.seconds for hop in trace.hops)
+
+
+def test_a_models_settings_may_say_that_names_are_followed(baleen: Baleen) -> None:
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"k": [1, 2], "named_bonus": LOUD}})
+    own, given = Baleen(model, baleen.retriever), baleen.verify(CLAIM, k=(1, 2), hops=2, named_bonus=LOUD)
+    assert own.config.named_bonus == LOUD
+    assert steps(own.verify(CLAIM)) == steps(given)
+    assert steps(own.verify(CLAIM, named_bonus=0)) == steps(baleen.verify(CLAIM, k=(1, 2), hops=2))
+    wrong = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"named_bonus": -1}})
+    with pytest.raises(ConfigError, match="named_bonus = -1 should be a number, 0 or above"):
+        Baleen(wrong, baleen.retriever)
+
+
+@pytest.mark.parametrize("bonus", [-1, -0.5, float("nan"), float("inf"), float("-inf"), "2", None, [2.0]])
+def test_a_bonus_is_a_number_that_is_not_below_zero(bonus: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"named_bonus = {re.escape(repr(bonus))} should be a number, 0 or above"):
+        RunConfig(named_bonus=bonus)
+
+
+def test_claims_of_a_batch_follow_their_own_names(baleen: Baleen) -> None:
+    together = baleen.verify_many(CLAIMS, named_bonus=LOUD, k=2, hops=2)
+    for claim, found in zip(CLAIMS, together, strict=True):
+        alone = baleen.verify(claim, named_bonus=LOUD, k=2, hops=2)
+        assert [(hop.ranking.pids, hop.named) for hop in found.hops] == [
+            (hop.ranking.pids, hop.named) for hop in alone.hops
+        ]
+    assert [trace.hops[0].named for trace in together] == [{"p0": ""}, {}, {"p4": ""}]
 
 
 def test_two_thresholds_are_set_by_a_model_or_by_a_call(baleen: Baleen) -> None:

@@ -31,6 +31,7 @@ RANKING = Ranking((Hit("p1", 2.5), Hit("p2", -0.125)))
 KEPT, UNREAD = Judgement("p1", 2, 1.5, 0.25, True, "above the threshold"), Judgement("p2", 0)
 CONDENSED = Condensed((FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400})
 HOP = Hop(QUERY, "[CLS] is it so?", ("p3",), RANKING, CONDENSED, {"encode": 0.5, "search": 0.25}, {"encode": 64})
+NAMED = replace(HOP, named={"p1": "", "p2": "p3"})
 VERDICT = Verdict("supported", 0.75, {"supported": 0.75, "not supported": 0.25})
 PARTS = Trace(QUERY, (HOP,)), Trace(QUERY, (HOP, HOP), stopped="hop 2 added no fact", untrained=("reranker",))
 
@@ -55,6 +56,7 @@ RECORDS: dict[str, Record] = {
     "condensed to nothing": Condensed(),
     "hop": HOP,
     "hop of defaults": Hop(QUERY),
+    "hop with names": NAMED,
     "trace that ends in a verdict": Trace(QUERY, (HOP, HOP), VERDICT, seconds={"read": 0.5}),
     "trace that ends in an answer": Trace(QUERY, (HOP,), Answer("Ivo Brandt", 1.5, "p1", 2)),
     "trace that ends in an answer of defaults": Trace(QUERY, (HOP,), Answer("", 0.0)),
@@ -85,6 +87,7 @@ HOPS = st.builds(
     ranking=RANKINGS,
     condensed=st.builds(Condensed, FACT_TUPLES, st.lists(JUDGEMENTS, max_size=2).map(tuple), RANKINGS, TIMES),
     seconds=TIMES,
+    named=st.dictionaries(WORDS, WORDS, max_size=2),
 )
 OUTCOMES = st.none() | st.builds(Verdict, WORDS, FLOATS, TIMES) | st.builds(Answer, WORDS, FLOATS, st.none() | WORDS)
 
