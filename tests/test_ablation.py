@@ -142,6 +142,14 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
         (changed("cutoffs = []"), "cutoffs = \\[\\], which should be numbers of at least 1"),
         (changed("cutoffs = [0, 5]"), "cutoffs = \\[0, 5\\], which should be numbers of at least 1"),
         (changed('model = "small"'), "model = 'small' lends its readers to all rows: set readers = 'first' beside it"),
+        (
+            changed('lender = "small"'),
+            "lender = 'small' lends its readers to all rows: set readers = 'first' beside it",
+        ),
+        (
+            changed('readers = "first"', 'lender = "a"', 'model = "b"'),
+            "model = 'b' and lender = 'a' would both lend their readers: name one",
+        ),
         (changed('reader = "own"'), "there is no setting 'reader'; did you mean 'readers'?"),
         (
             changed('evaluate = [{ collection = "toys", dataset = "own", file = "dev.jsonl" }]'),
@@ -447,6 +455,26 @@ def test_a_model_that_the_plan_has_made_already_stands_for_the_first_rows(
     other = write_plan(toy.folder, "taken", *QUICK, changed(*lines[:2]))
     with pytest.raises(ConfigError, match="holds an ablation of model = "):
         ablate(read_ablation(other, ["E"]), tmp_path, device="cpu")
+
+
+def test_a_lender_lends_its_readers_to_retrievers_that_are_all_trained(
+    toy: ToyWorld, folder: Path, tmp_path: Path, report: Report
+) -> None:
+    home = folder / "runs" / "flipr-latent" / "model"
+    lines = "cutoffs = [3, 7]", 'readers = "first"', f'lender = "{home}"'
+    file = write_plan(toy.folder, "lent", *QUICK, changed(*lines))
+    (told,) = ablate(read_ablation(file, ["A"]), tmp_path, device="cpu").told["questions"]
+    (whole,) = report.told["questions"]
+    assert told["rows"] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
+    run = tmp_path / "runs" / "flipr-latent"
+    assert (run / "retriever").is_dir()
+    assert not (run / "reading").exists()
+    model = read_model(tmp_path / "rows" / "A")
+    assert model.folder("sentences").resolve() == read_model(home).folder("sentences").resolve()
+    assert model.folder("retriever").resolve() == (run / "model" / "retriever").resolve()
+    other = write_plan(toy.folder, "unlent", *QUICK, changed(*lines[:2]))
+    with pytest.raises(ConfigError, match="holds an ablation of lender = "):
+        ablate(read_ablation(other, ["A"]), tmp_path, device="cpu")
 
 
 def test_without_matplotlib_there_are_tables_and_a_warning(

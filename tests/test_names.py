@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -112,6 +113,14 @@ def test_a_single_word_is_no_name_where_any_sentence_begins() -> None:
     begins = [text.index(word) for word in ("Whales", "Vardal", "Ivo")]
     assert named_in(text, "whales", "vardal", "ivo brandt", "ivo", begins=begins) == ["ivo brandt"]
     assert named_in(text, "whales", "vardal", begins=()) == ["whales", "vardal"]
+
+
+def test_an_accent_that_stands_alone_parts_no_word() -> None:
+    apart = unicodedata.normalize("NFD", "Márió Németh")
+    assert names_of(apart) == names_of("Márió Németh") == ("márió németh",)
+    text = unicodedata.normalize("NFD", "Élan is old. Németh met Márió Németh.")
+    begins = (0, text.index("Ne"))
+    assert named_in(text, "élan", "németh", "márió németh", begins=begins) == ["márió németh"]
 
 
 def test_a_name_has_so_many_words_at_most() -> None:

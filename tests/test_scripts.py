@@ -167,8 +167,8 @@ def test_an_ablation_trains_retrievers_as_the_plan_for_a_retriever_does() -> Non
     alone, plan = read_plan(ROOT / "runs" / "retriever.toml"), read_ablation(ROOT / "runs" / "ablation.toml")
     assert plan.train.retriever == alone.retriever
     assert plan.train.collections == alone.collections
-    assert (plan.settings.model, plan.settings.readers) == ("baleen-small", "first")
-    assert [row.letter for row in plan.rows] == list("ABCDEF")
+    assert (plan.settings.lender, plan.settings.readers) == ("baleen-small", "first")
+    assert [row.letter for row in plan.rows] == list("ABCDEFG")
     assert [each.name for each in plan.questions] == ["wiki-hover-dev", "wiki-exfever-dev"]
 
 

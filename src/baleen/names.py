@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 MOST_WORDS = 10
 SHORTEST = 3  # letters and digits of a name
 _WORD = re.compile(r"[^\W_]+")
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _ARTICLE = "the"
+_FORM: Literal["NFKC"] = "NFKC"
 
 Bearers = TypeVar("Bearers", bound=Sequence[object])
 
@@ -35,7 +36,8 @@ class _Stretch(NamedTuple):
 
 def names_of(title: str) -> tuple[str, ...]:
     """The names of a passage; none for a title that is too short to tell, or that only says a number."""
-    found = (_name([_folded(word) for word in _WORD.findall(form)]) for form in (title, _BRACKET.sub("", title)))
+    title = unicodedata.normalize(_FORM, title)
+    found = (_name(_WORD.findall(form.casefold())) for form in (title, _BRACKET.sub("", title)))
     return tuple(name for name in dict.fromkeys(found) if _tells(name))
 
 
@@ -46,7 +48,7 @@ def mentioned(
 
     `bearers` is asked once, for all names that may be there, and has something empty for those that nothing bears.
     """
-    stretches = list(_stretches(text, begins))
+    stretches = list(_stretches(*_normal(text, begins)))
     known = bearers([stretch.name for stretch in stretches])
     end = 0
     for stretch, found in zip(stretches, known, strict=True):
@@ -58,7 +60,7 @@ def mentioned(
 def _stretches(text: str, begins: Collection[int]) -> Iterator[_Stretch]:
     """All that may be names, from left to right, and the longest first of those that begin with the same word."""
     words = list(_WORD.finditer(text))
-    folded = [_folded(word[0]) for word in words]
+    folded = [word[0].casefold() for word in words]
     for first, word in enumerate(words):
         small = word[0].islower() and word[0].isalpha()  # "20th" has a digit
         if small or folded[first] == _ARTICLE:
@@ -73,8 +75,11 @@ def _name(words: Sequence[str]) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] == _ARTICLE else words)
 
 
-def _folded(word: str) -> str:
-    return unicodedata.normalize("NFKC", word).casefold()
+def _normal(text: str, begins: Collection[int]) -> tuple[str, Collection[int]]:
+    """With an accent and its letter as one character, which else would part a word; and where sentences begin then."""
+    if unicodedata.is_normalized(_FORM, text):
+        return text, begins
+    return unicodedata.normalize(_FORM, text), {len(unicodedata.normalize(_FORM, text[:place])) for place in begins}
 
 
 def _tells(name: str) -> bool:

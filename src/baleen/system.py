@@ -67,7 +67,8 @@ class RunConfig:
         counts = [*self._given, *([] if self.hops is None else [self.hops])]
         if not self._given or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise ConfigError(f"hops = {self.hops!r} and k = {self.k!r}: both should be whole numbers, at least 1")
-        if not (isinstance(self.named_bonus, (int, float)) and 0 <= self.named_bonus < math.inf):
+        number = isinstance(self.named_bonus, (int, float)) and not isinstance(self.named_bonus, bool)
+        if not (number and 0 <= self.named_bonus < math.inf):
             raise ConfigError(f"named_bonus = {self.named_bonus!r} should be a number, 0 or above")
         if self.threshold is not None:
             CondenserConfig(threshold=self.threshold)  # refuses what is no threshold

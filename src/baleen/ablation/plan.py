@@ -46,7 +46,8 @@ class AblationSettings:
     most, `k` passages a hop (none: the depths of the plan's retriever).  `readers` "own" trains a condenser, a reranker
     and readers for each retriever, on what that one finds; "first" lends those of the first model to all, which costs
     much less and leaves the retriever alone to differ.  `model` is that first model where the plan has been trained
-    already: it stands for rows A to C and lends its readers.  `fewer_hops` evaluates the first model at fewer hops too.
+    already: it stands for rows A to C and lends its readers.  `lender` is a model that lends its readers and nothing else:
+    every row's retriever is trained, and no readers are.  `fewer_hops` evaluates the first model at fewer hops too.
     `bits` and `cutoffs` are those of `baleen index` and `baleen eval`.
     """
 
@@ -56,14 +57,20 @@ class AblationSettings:
     limit: int | None = None
     readers: Literal["own", "first"] = "own"
     model: str | None = None
+    lender: str | None = None
     fewer_hops: bool = True
     bits: int = 2
     cutoffs: tuple[int, ...] = CUTOFFS
 
     def __post_init__(self) -> None:
         rows_of(self.rows)
-        if self.model is not None and self.readers == "own":
-            raise ConfigError(f"model = {self.model!r} lends its readers to all rows: set readers = 'first' beside it")
+        if self.model is not None and self.lender is not None:
+            raise ConfigError(
+                f"model = {self.model!r} and lender = {self.lender!r} would both lend their readers: name one"
+            )
+        for name, lends in (("model", self.model), ("lender", self.lender)):
+            if lends is not None and self.readers == "own":
+                raise ConfigError(f"{name} = {lends!r} lends its readers to all rows: set readers = 'first' beside it")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit = {self.limit}, which should be at least 1")
         if self.bits not in BITS:

@@ -98,7 +98,7 @@ class Ablation:
     def begin(self) -> None:
         """Take the folder; one whose rows have other readers, or indexes of other bits, would mix the two in a table."""
         settings, file = self.plan.settings, self.folder / SETTINGS
-        told = {"readers": settings.readers, "model": settings.model, "bits": settings.bits}
+        told = {name: getattr(settings, name) for name in ("readers", "model", "lender", "bits")}
         before: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else told
         for name, value in told.items():
             if before.get(name) != value:
@@ -126,22 +126,22 @@ class Ablation:
     def train(self) -> None:
         """Every training run that a row needs, and the rows' models."""
         settings = self.plan.settings
-        shared = settings.readers == "first"
-        needed = [WHOLE] * shared + [row.variant for row in self.plan.rows]
+        shared, lent = settings.readers == "first", settings.lender is not None
+        needed = [WHOLE] * (shared and not lent) + [row.variant for row in self.plan.rows]
         for variant in dict.fromkeys(needed):
             if variant == WHOLE and settings.model is not None:
                 continue
-            own = not shared or variant == WHOLE
+            own = not shared or (variant == WHOLE and not lent)
             log.info("training %s", variant.name)
             train(variant.of(self.plan.train, reading=own), self._run(variant), device=self.device)
         for row in self.plan.rows:
-            self._write_model(row, WHOLE if shared else row.variant)
+            self._write_model(row, self._lender or self._trained(WHOLE if shared else row.variant))
 
-    def _write_model(self, row: Row, readers: Variant) -> None:
+    def _write_model(self, row: Row, readers: Path) -> None:
         """A model of components that lie where they were trained, with the row's pipeline."""
         folder = self._model(row)
         folder.mkdir(parents=True, exist_ok=True)
-        reading, retriever = (read_model(self._trained(variant)) for variant in (readers, row.variant))
+        reading, retriever = read_model(readers), read_model(self._trained(row.variant))
         places = {name: reading.folder(name) for name in reading.components} | {
             "retriever": retriever.folder("retriever")
         }
@@ -241,6 +241,11 @@ class Ablation:
 
     def _run(self, variant: Variant) -> Path:
         return self.folder / "runs" / variant.name
+
+    @property
+    def _lender(self) -> Path | None:
+        given = self.plan.settings.lender
+        return None if given is None else resolve(self.plan.train.backbone(given))
 
     def _trained(self, variant: Variant) -> Path:
         """The model of a variant."""

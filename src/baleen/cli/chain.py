@@ -36,7 +36,8 @@ class Chain:
         """What one hop found, kept and dropped again."""
         titles = [self._title(pid) for pid in hop.ranking.pids[:TITLES]]
         more = " …" if len(hop.ranking) > TITLES else ""
-        found = f"{len(hop.ranking)} passages in {_milliseconds(hop.seconds.values())}"
+        named = f", {len(hop.named)} of them named," if hop.named else ""
+        found = f"{len(hop.ranking)} passages{named} in {_milliseconds(hop.seconds.values())}"
         self._print(0)
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
         self._kept([fact for fact in hop.facts if fact.hop == number], hop)

@@ -264,7 +264,7 @@ def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], s
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
         told = document(task, trace, system.retriever, seconds, explained=asked.explain)
-        given = {} if settings["threshold"] is None else {"threshold": settings["threshold"]}
+        given = {key: settings[key] for key in ("threshold", "named_bonus") if settings[key] is not None}
         typer.echo(json.dumps(told | given, ensure_ascii=False))
         return
     chain.end(trace, seconds)
