@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from baleen import embedded
 from baleen.condenser import Condenser, CondenserConfig
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.errors import CheckpointError, ConfigError, EncoderMismatchError, QueryError, StoredIndexError
@@ -342,6 +343,19 @@ def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pi
     counts = [len(baleen.verify(CLAIM, threshold=each, **options).facts) for each in (-1e9, 1e9)]
     assert counts[0] > counts[1] == 0
     assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
+
+
+def test_the_demonstration_is_searched_less_deep_than_a_corpus_that_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "default_index", lambda _: home / "index")
+    for most, depths in ((1, (1, 1, 1)), (99, (2, 2, 2))):  # and never deeper than the model is set to
+        monkeypatch.setattr(embedded, "DEPTH", most)
+        assert Baleen.load(home / "model").config.depths == depths
+        assert Baleen.load(home / "model", home / "index").config.depths == (2, 2, 2)
+    monkeypatch.setattr(embedded, "DEPTH", 1)
+    trace = Baleen.load(home / "model").verify(CLAIM, k=3, hops=2)
+    assert [len(hop.ranking) for hop in trace.hops] == [3, 3], "a call says otherwise"
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])

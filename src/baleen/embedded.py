@@ -48,6 +48,7 @@ RUN = {"stand_in": True, "hops": 2, "k": 5}
 CORE = 300  # passages that a laptop indexes in half a minute
 SAMPLE = 64  # passages whose token vectors give the principal components
 SHIPPED_INDEX = "demo-index"
+DEPTH = 10  # passages of a hop at most: of so small a corpus they are enough, and a laptop reads them in a second
 
 
 def demo_passages(count: int | None = None) -> Iterator[Passage]:

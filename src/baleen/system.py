@@ -105,18 +105,21 @@ class Baleen:
         threads: int | None = None,
         precision: Precision | None = None,
     ) -> Self:
-        """A model by folder or name over an index; without either, the embedded default.
+        """A model by folder or name over an index; without either, the embedded default, whose hops are less deep.
 
         `precision` is the arithmetic of its models: None for the device's best, int8 on a CPU only.
         """
-        from baleen.embedded import default_index, default_model
+        from baleen.embedded import DEPTH, default_index, default_model
 
         if index is not None:
             Index.open(index)  # a wrong folder should be told before a model is loaded
         folder = resolve(model if model is not None else default_model())
         encoder = Encoder.load(folder, device=device, precision=precision)
         opened = Index.open(index or default_index(encoder), device=str(encoder.device), threads=threads)
-        return cls(read_model(folder), Retriever(encoder, opened))
+        system = cls(read_model(folder), Retriever(encoder, opened))
+        if index is None:
+            system.config = replace(system.config, k=tuple(min(depth, DEPTH) for depth in system.config.depths))
+        return system
 
     def verify(self, claim: str, **options: Any) -> Trace:
         """The run of a claim, with a Verdict as its outcome; `options` are those of RunConfig."""

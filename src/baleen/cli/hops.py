@@ -50,7 +50,10 @@ HopsOption = Annotated[
 DepthsOption = Annotated[
     str | None,
     typer.Option(
-        "-k", metavar="N[,N...]", help="Passages of every hop, or of each in turn", show_default="the model's, or 25"
+        "-k",
+        metavar="N[,N...]",
+        help="Passages of every hop, or of each in turn",
+        show_default="the model's, or 25; of the demonstration corpus at most 10",
     ),
 ]
 PipelineOption = Annotated[
