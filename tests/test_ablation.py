@@ -18,14 +18,14 @@ from baleen import cli, corpus
 from baleen.ablation import run as ablation_run
 from baleen.ablation.plan import AblationPlan, AblationSettings, Questions, read_ablation
 from baleen.ablation.rows import PAPER, ROWS, WHOLE, WITHOUT_EITHER, WITHOUT_FOCUS, WITHOUT_ORDER, Row, rows_of
-from baleen.ablation.run import Ablation, Report, ablate
+from baleen.ablation.run import Report, ablate
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, DatasetError, TrainingError
 from baleen.evaluation.collection import Indexed
 from baleen.evaluation.curves import words_after_hops
 from baleen.evaluation.evaluating import read_results
 from baleen.index import Index
-from baleen.model_folder import read_model
+from baleen.model_folder import read_model, write_model
 from baleen.training.plan import read_plan
 from baleen.types import Passage
 from run_fakes import small_world, without, write_plan
@@ -101,12 +101,9 @@ def test_rows_come_in_the_order_of_the_table() -> None:
             rows_of(letters)
 
 
-def test_names_are_followed_in_the_row_that_is_about_them_alone(plan: Path, tmp_path: Path) -> None:
-    settings = read_ablation(plan)
-    ablation, (questions, *_) = Ablation(settings, tmp_path), settings.questions
-    assert tuple(row.letter for row in settings.rows) == PAPER
-    assert all(ablation._options(ROWS[letter], questions)["named_bonus"] == 0 for letter in PAPER)
-    assert "named_bonus" not in ablation._options(ROWS["G"], questions), "which is for the model to say"
+def test_names_are_followed_in_the_row_that_is_about_them_alone(plan: Path) -> None:
+    assert tuple(row.letter for row in read_ablation(plan).rows) == PAPER
+    assert [letter for letter, row in ROWS.items() if row.named] == ["G"]
 
 
 def test_a_plan_needs_no_ablation_of_its_own(toy: ToyWorld) -> None:
@@ -461,11 +458,20 @@ def test_a_lender_lends_its_readers_to_retrievers_that_are_all_trained(
     toy: ToyWorld, folder: Path, tmp_path: Path, report: Report
 ) -> None:
     home = folder / "runs" / "flipr-latent" / "model"
-    lines = "cutoffs = [3, 7]", 'readers = "first"', f'lender = "{home}"'
+    parts, lender = read_model(home), tmp_path / "lender"
+    lender.mkdir()
+    places = {name: str(parts.folder(name)) for name in parts.components}
+    write_model(lender, places, {"run": {**parts.settings["run"], "named_bonus": 1000.0}})
+    lines = "cutoffs = [3, 7]", 'readers = "first"', f'lender = "{lender}"'
     file = write_plan(toy.folder, "lent", *QUICK, changed(*lines))
-    (told,) = ablate(read_ablation(file, ["A"]), tmp_path, device="cpu").told["questions"]
+    (told,) = ablate(read_ablation(file, ["A", "G"]), tmp_path, device="cpu").told["questions"]
     (whole,) = report.told["questions"]
-    assert told["rows"] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
+    assert told["rows"][:1] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
+    assert [row["row"] for row in told["rows"]] == ["A", "G"]
+    bonuses = [read_model(tmp_path / "rows" / letter).settings["run"].get("named_bonus") for letter in "AG"]
+    assert bonuses == [None, 1000.0], "for `baleen eval` to make the figures of the row"
+    named = [read_results(tmp_path / "results" / letter / f"{FILE}.jsonl")[0].get("named_bonus") for letter in "AG"]
+    assert named == [None, 1000.0]
     run = tmp_path / "runs" / "flipr-latent"
     assert (run / "retriever").is_dir()
     assert not (run / "reading").exists()

@@ -109,11 +109,13 @@ def test_two_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> No
     assert "--threshold -2,-0.5 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5]})
 
 
-@pytest.mark.parametrize(("bonus", "told"), [(2.0, "2"), (0.5, "0.5"), (1.23456789, "1.23456789")])
+@pytest.mark.parametrize(("bonus", "told"), [(2.0, "2"), (0.5, "0.5"), (1.23456789, "1.23456789"), (0.0, "0")])
 def test_the_bonus_of_a_name_is_told_as_the_command_takes_it(bonus: float, told: str, tmp_path: Path) -> None:
     run = {**document()["run"], "ranked_by": "hops", "named_bonus": bonus, "threshold": -1.0}
     assert f"--ranked-by hops --named-bonus {told} --threshold -1 --at" in command(tmp_path, run)
-    assert "--named-bonus" not in command(tmp_path, {**run, "named_bonus": 0.0})
+    assert "--named-bonus" not in command(tmp_path, {**document()["run"], "ranked_by": "hops"})
+    baseline = {**BASE, "system": "colbert-hop", "pipeline": "rerank", "k": [4], "named_bonus": 0.0}
+    assert "--named-bonus" not in command(tmp_path, baseline), "which does not take it"
 
 
 THRESHOLD = {"system": "condense", "pipeline": "condense", "k": [4], "threshold": -0.5, "ranked_by": "reading"}

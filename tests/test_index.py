@@ -23,8 +23,9 @@ from baleen.errors import (
     QueryError,
 )
 from baleen.index import Index, layout
-from baleen.index.index import MOST_BEARERS, MOST_SEGMENTS
+from baleen.index.index import MOST_SEGMENTS
 from baleen.index.passage_store import NAME_ROLES
+from baleen.names import MOST_BEARERS
 from baleen.types import Passage
 from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores, staged_search
 
@@ -451,6 +452,8 @@ def test_a_name_that_too_many_bear_says_nothing(named: Index) -> None:
     assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
     named.delete(["v0"])
     assert len(named.bearers(["vardal"])[0]) == MOST_BEARERS, "the dead are not counted"
+    named.add(titled({f"w{number}": "Vardal" for number in range(3 * MOST_BEARERS)}), ENCODER)
+    assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
 
 
 def test_an_index_of_before_names_were_kept_knows_them_by_its_titles(named: Index) -> None:

@@ -57,5 +57,16 @@ def test_what_is_excluded_does_not_come_and_k_may_be_larger_than_what_is_left(ha
         assert set(ranking.pids) == {passage.pid for passage in CORPUS} - without
 
 
+def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(haystack: Haystack, encoder: Encoder) -> None:
+    favoured, gone = [{"p3"}, {"p0", "p5"}, ()], [(), {"p5"}, ()]
+    rankings = haystack.rank(QUERIES, k=50, exclude=gone, favoured=favoured, bonus=2.5)
+    for query, ranking, raised, without in zip(QUERIES, rankings, favoured, gone, strict=True):
+        scores = {pid: score for pid, score in expected(encoder, query).items() if pid not in without}
+        assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == {
+            pid: score + 2.5 * (pid in raised) for pid, score in scores.items()
+        }
+        assert list(ranking) == sorted(ranking, key=lambda hit: (-hit.score, hit.pid))
+
+
 def test_nothing_asked_is_nothing_found(haystack: Haystack) -> None:
     assert haystack.rank([], k=5) == []

@@ -56,6 +56,7 @@ TITLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "letters without a capital": ("鯨の歌", ("鯨の歌",)),
     "sharp s": ("Straße", ("strasse",)),
     "a ligature and wide letters": ("ﬁnal Ｗｈａｌｅ", ("final whale",)),
+    "a small letter with a mark of its own": ("İstanbul", ("i̇stanbul",)),
     "nothing": ("", ()),
     "marks alone": (" – (!) ", ()),
 }
@@ -94,6 +95,7 @@ TEXTS: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
     "in brackets": ("A town (Vardal) there.", ("vardal",), ["vardal"]),
     "in wide letters": ("It is Ｖardal.", ("vardal",), ["vardal"]),
     "in letters without capitals": ("これは 鯨の歌 です", ("鯨の歌",), ["鯨の歌"]),
+    "with a mark that its small letter has of its own": ("It is İstanbul.", names_of("İstanbul"), ["i̇stanbul"]),
     "not within a word": ("The Vardalians sing.", ("vardal",), []),
     "several words at the start": ("Lena Orlova sings.", ("lena orlova",), ["lena orlova"]),
     "not one word at the start": ("Vardal sings.", ("vardal",), []),
@@ -121,6 +123,13 @@ def test_an_accent_that_stands_alone_parts_no_word() -> None:
     text = unicodedata.normalize("NFD", "Élan is old. Németh met Márió Németh.")
     begins = (0, text.index("Ne"))
     assert named_in(text, "élan", "németh", "márió németh", begins=begins) == ["márió németh"]
+
+
+def test_sentences_begin_where_they_do_whatever_is_written_otherwise_before_them() -> None:
+    text = "It is ½ … of it. Vardal sleeps. In ﬁve ﬂats Vardal wakes. Tromsk sleeps."
+    begins = [text.index(words) for words in ("It is", "Vardal sl", "In", "Tromsk")]
+    assert named_in(text, "vardal", "tromsk", begins=begins) == ["vardal"]
+    assert named_in(text, "vardal", "tromsk", begins=begins[:2]) == ["vardal", "tromsk"]
 
 
 def test_a_name_has_so_many_words_at_most() -> None:

@@ -81,6 +81,15 @@ def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
     assert plan.backbone("bert-base-uncased") == "bert-base-uncased"
 
 
+def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
+    """So that a run which was begun before there was such a setting goes on."""
+    bare = read_plan(write_plan(tmp_path, "bare")).told()
+    assert not {"ready", "teacher"} & bare["retriever"].keys()
+    assert "named_bonus" not in bare["reading"]
+    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nnamed_bonus = 2.0"))).told()
+    assert named["reading"] == {**bare["reading"], "named_bonus": 2.0}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -106,6 +115,7 @@ def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
         ("shared = true", 'shared = "yes"', "reading: shared = 'yes' should be bool"),
         ("shared = true", "labels = 4", "reading: labels = 4, which should be 2 or 3"),
         ("shared = true", "incomplete = 2.0", "reading: incomplete = 2.0, which should be a share, from 0 to 1"),
+        ("shared = true", "named_bonus = -1.0", "reading: named_bonus = -1.0, which should be a number, 0 or above"),
         ("shared = true", "weights = { fakts = 2 }", "reading: weights: there is no head 'fakts'; known are sentences"),
         ("shared = true", "weights = { facts = 0 }", "reading: weights: facts = 0, which should be at least 1"),
         ("shared = true", "facts = { steps = 3 }", "reading: facts has a training of its own, which it can have only"),

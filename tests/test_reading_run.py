@@ -230,6 +230,19 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: ReadingRun) -> None:
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
 
 
+def test_what_is_named_comes_first_where_names_are_followed(read: ReadingRun) -> None:
+    """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
+    followed = ReadingRun(replace(read.plan, named_bonus=1e3), read.rounds)
+    questions = read.world.dev[:20]
+    ranks = {}
+    for name, reading in (("plain", read), ("followed", followed)):
+        steps = [step for step in reading._taken_through(questions) if step.supervised.hop == HOPS]
+        ranks[name] = [chosen.rank for step in steps for chosen in step.chosen]
+    assert len(ranks["followed"]) == len(ranks["plain"]) > 0
+    assert all(rank is not None and rank <= 4 for rank in ranks["followed"]), "a passage names four others at most"
+    assert any(rank is None or rank > 4 for rank in ranks["plain"])
+
+
 def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: ReadingRun) -> None:
     """Nothing in it would tell that fact from others."""
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")

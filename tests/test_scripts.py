@@ -172,8 +172,17 @@ def test_an_ablation_trains_retrievers_as_the_plan_for_a_retriever_does() -> Non
     assert [each.name for each in plan.questions] == ["wiki-hover-dev", "wiki-exfever-dev"]
 
 
-def test_a_retriever_that_is_taught_differs_from_one_that_is_not_in_its_teacher_alone() -> None:
+def test_a_retriever_that_is_taught_differs_in_its_teacher_and_in_how_much_that_reads_alone() -> None:
     alone, taught = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("retriever", "distilled"))
     assert taught.collections == alone.collections
     learning = replace(taught.retriever.learning, distillation=0.0, distillation_temperature=1.0)
     assert replace(taught.retriever, teacher=None, negatives_kept=100, learning=learning) == alone.retriever
+
+
+def test_readers_that_follow_names_differ_from_those_of_the_shipped_model_in_what_they_are_given_to_read() -> None:
+    readers, named = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers", "readers-named"))
+    assert (named.hops, named.missing, named.collections) == (readers.hops, readers.missing, readers.collections)
+    assert named.reading is not None
+    assert named.reading.named_bonus == 8
+    assert replace(named.reading, named_bonus=0.0, depth=10) == readers.reading
+    assert named.retriever.ready == "retriever/model", "which runs/retriever.toml leaves there"

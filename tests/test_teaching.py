@@ -23,6 +23,7 @@ from baleen.training.run_folder import read_records
 from baleen.training.supervision import Step, Supervised
 from baleen.training.teaching import Taught, load_teacher, scores_of, teach
 from baleen.types import Query
+from hop_fakes import facts_of
 from rounds_fakes import passing_plan, taken_up, toy_collection
 from toy_world import ToyWorld, make_world
 
@@ -95,11 +96,27 @@ def test_a_teacher_without_a_reranker_is_refused(rounds: Rounds, toy: ToyWorld, 
         load_teacher(str(rounds.run.folder("retriever") / "checkpoint"), "cpu")
 
 
+def test_a_teacher_that_is_none_is_told_before_anything_is_trained(
+    toy: ToyWorld, backbone: Path, tmp_path: Path
+) -> None:
+    run = taken_up(taught_plan(backbone, tmp_path / "nowhere"), 2, toy_collection(toy.folder), tmp_path / "run")
+    with pytest.raises(CheckpointError, match="nowhere"):
+        run.train()
+    assert not run.run.folder("retriever-1").exists()
+
+
 def test_scores_go_by_the_query_with_its_facts_not_by_the_hop() -> None:
     """Queries that know a part of what a hop found are of the same question and hop, and are not the same query."""
-    whole, bare = Query("q"), Query("q", ())
-    other = Query("p")
-    assert scores_of([Taught(whole, {"a": 1.0}), Taught(other, {"a": 2.0})]) == {bare: {"a": 1.0}, other: {"a": 2.0}}
+    bare, knowing = Query("q"), Query("q", facts_of(("p0", 1)))
+    assert scores_of([Taught(bare, {"a": 1.0}), Taught(knowing, {"a": 2.0})]) == {
+        Query("q"): {"a": 1.0},
+        Query("q", facts_of(("p0", 1))): {"a": 2.0},
+    }
+
+
+def test_records_of_one_query_are_taught_together() -> None:
+    taught = [Taught(Query("q"), {"a": 1.0, "b": 2.0}), Taught(Query("q"), {"b": 2.0, "c": 3.0})]
+    assert scores_of(taught) == {Query("q"): {"a": 1.0, "b": 2.0, "c": 3.0}}
 
 
 def test_a_run_has_its_teacher_read_all_that_the_final_retriever_learns_from(rounds: Rounds) -> None:

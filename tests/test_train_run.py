@@ -69,7 +69,13 @@ def shared(toy: ToyWorld) -> Path:
 def apart(toy: ToyWorld) -> Path:
     folder = toy.folder / "apart"
     run(
-        write_plan(toy.folder, "apart", APART, ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2")),
+        write_plan(
+            toy.folder,
+            "apart",
+            APART,
+            ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2"),
+            ("depth = 4\n", "depth = 4\nnamed_bonus = 2.0\n"),
+        ),
         folder,
     )
     return folder
@@ -102,6 +108,11 @@ def test_a_run_ends_in_a_model_that_verifies_and_answers(
     assert isinstance(answer.outcome, Answer)
     assert [len(hop.ranking) for hop in verdict.hops] == [3, 4]
     assert verdict.untrained == ()
+
+
+def test_a_model_whose_readers_learnt_from_names_follows_them(shared: Path, apart: Path) -> None:
+    assert "named_bonus" not in read_model(shared / "model").settings["run"]
+    assert read_model(apart / "model").settings["run"]["named_bonus"] == 2.0
 
 
 def test_heads_share_one_backbone_or_have_one_each(shared: Path, apart: Path) -> None:

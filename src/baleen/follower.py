@@ -10,8 +10,10 @@ scores are raised by `bonus`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from baleen.names import mentioned
@@ -19,14 +21,19 @@ from baleen.retriever import Retrieved, Retriever
 from baleen.stopwatch import Stopwatch
 from baleen.types import Passage, Query
 
+Bearers = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # the pids that bear each of some names
+
+MOST_NAMED = 256
+MOST_KEPT = 4096  # passages whose names are remembered from hop to hop
 CLAIM = ""  # stands for the claim where a pid would stand for what names a passage
 
 
 class Follower:
-    """Serves as the retriever of a run."""
+    """Serves as the retriever of a run; what a passage names is looked up once in its life."""
 
     def __init__(self, retriever: Retriever, bonus: float) -> None:
         self._retriever, self._bonus = retriever, bonus
+        self._in_passage = lru_cache(MOST_KEPT)(self._look_through)
 
     def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
         """`Retriever.retrieve`, with the passages that are named favoured; the scores of these are the raised ones."""
@@ -44,15 +51,36 @@ class Follower:
 
     def named(self, query: Query) -> dict[str, str]:
         """The passages that are named, each with the first of the passages that name it, or CLAIM."""
+        return named_by(query, self._retriever.index.bearers, self._in_passage)
+
+    def _look_through(self, pid: str) -> tuple[str, ...]:
         index = self._retriever.index
-        found = {pid: CLAIM for pids in mentioned(query.text, index.bearers) for pid in pids}
-        for source in dict.fromkeys(fact.pid for fact in query.facts):
-            if source in index:  # facts may be somebody's own
-                passage = index.passage(source)
-                begins = {start for start, _ in passage.spans}
-                for pids in mentioned(passage.text, index.bearers, begins or (0,)):
-                    found.update((pid, source) for pid in pids if pid != source and pid not in found)
-        return found
+        return tuple(named_in(index.passage(pid), index.bearers)) if pid in index else ()  # facts may be one's own
+
+
+def named_by(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterable[str]]) -> dict[str, str]:
+    """What a query names, each with the first of the passages that name it, or CLAIM.
+
+    `in_passage` has what a passage names, by its pid; those that carry facts are asked for, in the facts' order.  Of a
+    list that names thousands, the first MOST_NAMED are taken.
+    """
+    pairs = chain(
+        ((pid, CLAIM) for pids in mentioned(query.text, bearers) for pid in pids),
+        ((pid, source) for source in dict.fromkeys(fact.pid for fact in query.facts) for pid in in_passage(source)),
+    )
+    found: dict[str, str] = {}
+    for pid, source in pairs:
+        if pid != source:
+            found.setdefault(pid, source)
+        if len(found) == MOST_NAMED:
+            break
+    return found
+
+
+def named_in(passage: Passage, bearers: Bearers) -> Iterator[str]:
+    """The passages that a passage names, itself perhaps among them."""
+    begins = {start for start, _ in passage.spans} or {0}
+    return (pid for pids in mentioned(passage.text, bearers, begins) for pid in pids)
 
 
 def _came(found: Retrieved, named: Mapping[str, str]) -> dict[str, str]:

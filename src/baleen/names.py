@@ -14,9 +14,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeVar
 
 MOST_WORDS = 10
+MOST_BEARERS = 10  # of a name that says which passages are meant
 SHORTEST = 3  # letters and digits of a name
 _WORD = re.compile(r"[^\W_]+")
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -37,7 +39,8 @@ class _Stretch(NamedTuple):
 def names_of(title: str) -> tuple[str, ...]:
     """The names of a passage; none for a title that is too short to tell, or that only says a number."""
     title = unicodedata.normalize(_FORM, title)
-    found = (_name(_WORD.findall(form.casefold())) for form in (title, _BRACKET.sub("", title)))
+    forms = (title, _BRACKET.sub("", title))
+    found = (_name([word.casefold() for word in _WORD.findall(form)]) for form in forms)
     return tuple(name for name in dict.fromkeys(found) if _tells(name))
 
 
@@ -79,7 +82,11 @@ def _normal(text: str, begins: Collection[int]) -> tuple[str, Collection[int]]:
     """With an accent and its letter as one character, which else would part a word; and where sentences begin then."""
     if unicodedata.is_normalized(_FORM, text):
         return text, begins
-    return unicodedata.normalize(_FORM, text), {len(unicodedata.normalize(_FORM, text[:place])) for place in begins}
+    # Sentence by sentence: all that stands before each would be read over and over in a long text.
+    edges = sorted({0, len(text), *(place for place in begins if 0 < place < len(text))})
+    parts = [unicodedata.normalize(_FORM, text[start:end]) for start, end in pairwise(edges)]
+    moved = dict(zip(edges, accumulate(map(len, parts), initial=0), strict=True))
+    return "".join(parts), {moved[place] for place in begins if place in moved}
 
 
 def _tells(name: str) -> bool:

@@ -43,7 +43,7 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "index": _digest(system.retriever.index.manifest.to_json()),
         **({} if precision is None else {"precision": precision}),
         "ranked_by": config.ranked_by,
-        **({"named_bonus": float(config.named_bonus)} if config.named_bonus else {}),
+        **({"named_bonus": float(config.named_bonus)} if config.named_bonus or system.config.named_bonus else {}),
         **({} if config.threshold is None else {"threshold": _plain(config.threshold)}),
     }
 

@@ -46,9 +46,9 @@ class AblationSettings:
     most, `k` passages a hop (none: the depths of the plan's retriever).  `readers` "own" trains a condenser, a reranker
     and readers for each retriever, on what that one finds; "first" lends those of the first model to all, which costs
     much less and leaves the retriever alone to differ.  `model` is that first model where the plan has been trained
-    already: it stands for rows A to C and lends its readers.  `lender` is a model that lends its readers and nothing else:
-    every row's retriever is trained, and no readers are.  `fewer_hops` evaluates the first model at fewer hops too.
-    `bits` and `cutoffs` are those of `baleen index` and `baleen eval`.
+    already: it stands for rows A, B, C and G and lends its readers.  `lender` is a model that lends its readers and
+    nothing else: every row's retriever is trained, and no readers are.  `fewer_hops` evaluates the first model at fewer
+    hops too.  `bits` and `cutoffs` are those of `baleen index` and `baleen eval`.
     """
 
     rows: tuple[str, ...] = PAPER

@@ -138,7 +138,7 @@ class Ablation:
             self._write_model(row, self._lender or self._trained(WHOLE if shared else row.variant))
 
     def _write_model(self, row: Row, readers: Path) -> None:
-        """A model of components that lie where they were trained, with the row's pipeline."""
+        """A model of components that lie where they were trained, with the row's pipeline, and following names or not."""
         folder = self._model(row)
         folder.mkdir(parents=True, exist_ok=True)
         reading, retriever = read_model(readers), read_model(self._trained(row.variant))
@@ -146,6 +146,8 @@ class Ablation:
             "retriever": retriever.folder("retriever")
         }
         run = {**reading.settings.get("run", {}), "pipeline": row.pipeline}
+        if not row.named:
+            run.pop("named_bonus", None)
         relative = {name: os.path.relpath(place, folder) for name, place in places.items()}
         write_model(folder, relative, {**reading.settings, "run": run})
 
@@ -176,8 +178,7 @@ class Ablation:
 
     def _options(self, row: Row, questions: Questions) -> dict[str, Any]:
         depths = self.plan.depths(questions)[: row.hops]
-        names = {} if row.named else {"named_bonus": 0.0}
-        return {"k": depths, "hops": len(depths), **names}
+        return {"k": depths, "hops": len(depths)}
 
     def _takes(self, row: Row, questions: Questions) -> bool:
         """Whether a row is asked: one with fewer hops has to have fewer than the others take."""

@@ -72,7 +72,8 @@ def _hops(run: Mapping[str, Any]) -> list[str]:
     options += ["--stop-early"] if run.get("stop_early") else []
     options += ["--stand-in"] if run.get("stand_in") and not baseline else []
     options += ["--ranked-by", str(run["ranked_by"])] if run.get("ranked_by") and not baseline else []
-    options += ["--named-bonus", f"{run['named_bonus']:.15g}"] if run.get("named_bonus") else []
+    bonus = None if baseline else run.get("named_bonus")  # 0 is told of a model whose own is another
+    options += ["--named-bonus", f"{bonus:.15g}"] if bonus is not None else []
     options += ["--threshold", told_threshold(run["threshold"])] if run.get("threshold") is not None else []
     return [*options, *(["--precision", str(run["precision"])] if run.get("precision") else [])]
 

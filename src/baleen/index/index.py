@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,6 +34,7 @@ from baleen.index.filters import Where, allowed_rows, without
 from baleen.index.layout import Manifest, SegmentEntry
 from baleen.index.search import Found, SearchConfig, Searcher, decode_rows
 from baleen.index.segment import PassageEncoder, Segment, merge
+from baleen.names import MOST_BEARERS
 from baleen.progress import progress
 from baleen.types import Hit, Passage, Ranking
 from baleen.vectors import QueryVectors
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MOST_SEGMENTS = 16  # each keeps some sixteen files mapped
-MOST_BEARERS = 10  # of a name that says which passages are meant
 
 
 class Index:
@@ -261,7 +262,8 @@ class Index:
         found: list[list[str]] = [[] for _ in names]
         for segment in self.segments:
             for number, rows in segment.store.rows_named(names):
-                found[number] += [segment.store.pid(row) for row in rows if segment.is_alive(row)]
+                alive = islice(filter(segment.is_alive, rows), MOST_BEARERS + 1)  # thousands may share a title
+                found[number] += map(segment.store.pid, alive)
         return [tuple(pids) if len(pids) <= MOST_BEARERS else () for pids in found]
 
     def vectors(self, pid: str) -> Array:
@@ -315,7 +317,7 @@ class Index:
     ) -> list[Ranking]:
         """`search` for many queries, in batches on a GPU; `exclude` has a collection of ids for each query, or none.
 
-        So has `favoured`: these passages are scored wherever they are, and `bonus` is added to their scores.
+        So has `favoured`: with a `bonus` these passages are scored wherever they are, and it is added to their scores.
         """
         for query in vectors:
             self._check_query(query, k)
@@ -326,7 +328,7 @@ class Index:
         found = self._searcher.find(vectors, k, None if exact else limits, focus, allowed)
         if bonus:
             asked = favoured or [()] * len(vectors)
-            wanted = [self._allowed(pids, masks) for pids, masks in zip(asked, allowed, strict=True)]
+            wanted = [self._allowed(pids, own) for pids, own in zip(asked, allowed, strict=True)]
             raised = self._searcher.score_some(vectors, focus, wanted)
             found = [each.with_raised(own, bonus) for each, own in zip(found, raised, strict=True)]
         return [self._rank(each, k) for each in found]

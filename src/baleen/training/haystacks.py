@@ -37,13 +37,17 @@ class Haystacks:
         collections: Sequence[str],
         k: int,
         exclude: Sequence[Collection[str]] = (),
+        *,
+        favoured: Sequence[Collection[str]] = (),
+        bonus: float = 0.0,
     ) -> list[Ranking]:
-        """The k best passages of each query in its collection."""
+        """The k best passages of each query in its collection; see `Haystack.rank`."""
         found: dict[int, Ranking] = {}
         for name in dict.fromkeys(collections):
             places = [place for place, own in enumerate(collections) if own == name]
-            without = [exclude[place] for place in places] if exclude else ()
-            rankings = self._stack(name).rank([queries[place] for place in places], k, without)
+            without, raised = ([pids[place] for place in places] if pids else () for pids in (exclude, favoured))
+            asked = [queries[place] for place in places]
+            rankings = self._stack(name).rank(asked, k, without, favoured=raised, bonus=bonus)
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(queries))]
 

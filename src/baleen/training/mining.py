@@ -124,17 +124,35 @@ class Haystack:
         vectors = torch.where(encoded.mask.unsqueeze(2), encoded.vectors, encoded.vectors[:, :1])
         return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._stored_dtype))
 
-    def rank(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]] = ()) -> list[Ranking]:
-        """The k best passages of each query, best first, without those that `exclude` names for it."""
+    def rank(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        exclude: Sequence[Collection[str]] = (),
+        *,
+        favoured: Sequence[Collection[str]] = (),
+        bonus: float = 0.0,
+    ) -> list[Ranking]:
+        """The k best passages of each query, best first, without those that `exclude` has for it.
+
+        The scores of those that `favoured` has for it are raised by `bonus`.
+        """
         if not queries:
             return []
         with self.clock("search"):
-            best = self._shared(self._best(queries, k, exclude))
+            best = self._shared(self._best(queries, k, exclude, favoured, bonus))
             pairs = zip(best.numbers.tolist(), best.scores.tolist(), strict=True)
             return [self._ranking(numbers, scores) for numbers, scores in pairs]
 
     @torch.inference_mode()
-    def _best(self, queries: Sequence[Query], k: int, exclude: Sequence[Collection[str]]) -> Best:
+    def _best(
+        self,
+        queries: Sequence[Query],
+        k: int,
+        exclude: Sequence[Collection[str]],
+        favoured: Sequence[Collection[str]],
+        bonus: float,
+    ) -> Best:
         """Of the passages held here, k columns wide or as many as the corpus has."""
         vectors = self.encoder.encode_queries(queries)
         order = sorted(range(len(queries)), key=lambda i: _lanes(vectors[i]))
@@ -142,8 +160,11 @@ class Haystack:
         with progress("searching", len(queries), "queries") as bar:
             for picked in self._groups(order, vectors):
                 scores = self._scores([vectors[i] for i in picked])
-                for row, i in enumerate(picked if exclude else ()):
-                    scores[row, self._columns(exclude[i])] = -torch.inf
+                for row, i in enumerate(picked):
+                    if favoured:
+                        scores[row, self._columns(favoured[i])] += bonus
+                    if exclude:
+                        scores[row, self._columns(exclude[i])] = -torch.inf
                 best.take(picked, scores)
                 bar.advance(len(picked))
         return Best(best.numbers * self.processes.size + self.processes.rank, best.scores)

@@ -33,7 +33,7 @@ from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
 ABLATION = "ablation"
-_UNTOLD = ("ready", "teacher")  # of a retriever that does without
+_UNTOLD = ("ready", "teacher", "named_bonus")  # where a plan does without: runs that were begun before go on
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class RunPlan:
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file; what is not asked for is not told."""
         told = {key: value for key, value in asdict(self).items() if key != "root"}
-        told["retriever"] = {
-            key: value for key, value in told["retriever"].items() if key not in _UNTOLD or value is not None
-        }
+        for part in ("retriever", "reading"):
+            if told[part] is not None:
+                told[part] = {key: value for key, value in told[part].items() if value or key not in _UNTOLD}
         return told
 
 

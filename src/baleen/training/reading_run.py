@@ -37,6 +37,7 @@ from baleen.training.condenser_examples import (
 )
 from baleen.training.likely_sentences import likelihood_scorer
 from baleen.training.loop import TrainConfig
+from baleen.training.naming import Names
 from baleen.training.reader_examples import Evidence, answer_sources, verdict_sources
 from baleen.training.reading_heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
 from baleen.training.reading_metrics import (
@@ -109,14 +110,17 @@ class ReadingRun:
         then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
         the condenser learns from them too.
         """
-        haystacks, depth = self.rounds.haystacks("retriever"), self.plan.depth
+        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.named_bonus
+        names = Names(self.world) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
         states, steps = [start(question.example) for question in questions], []
         for hop in range(1, self.hops + 1):
             qids = [state.example.qid for state in states]
+            queries, collections = [state.query for state in states], [where[qid] for qid in qids]
+            named = [names.named(*asked) for asked in zip(queries, collections, strict=True)] if names else ()
             rankings = haystacks.rank(
-                [state.query for state in states], [where[qid] for qid in qids], depth, [seen[qid] for qid in qids]
+                queries, collections, depth, [seen[qid] for qid in qids], favoured=named, bonus=bonus
             )
             for qid, ranking in zip(qids, rankings, strict=True):
                 seen[qid] += ranking.pids

@@ -104,6 +104,8 @@ class Rounds:
 
     def _start(self, folder: Path) -> Mapping[str, Any]:
         assert self.plan.backbone is not None
+        if self.plan.teacher is not None:
+            load_teacher(self.plan.teacher, "cpu")  # what is at fault with it is told before hours of training
         source, device, dtype = resolve(self.plan.backbone), self.device, self._dtype
         if read_json(source / "config.json").get("format") in OURS:
             encoder = Encoder.load(source, device, dtype, trainable=True)

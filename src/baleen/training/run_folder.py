@@ -165,6 +165,6 @@ def write_json(file: Path, value: Mapping[str, Any]) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """By rename: it is there whole or not at all."""
-    aside = file.with_name(f"{file.name}.new")
+    aside = file.with_name(f"{file.name}.{os.getpid()}.new")  # others may write the same file
     aside.write_text(text, "utf-8")
     os.replace(aside, file)

@@ -49,4 +49,8 @@ def teach(teacher: Reranker, records: Sequence[Labelled], passage: Lookup) -> It
 
 
 def scores_of(taught: Iterable[Taught]) -> TeacherScores:
-    return {each.query: each.scores for each in taught}
+    """By query; what several records of one query are about is put together."""
+    found: dict[Query, dict[str, float]] = {}
+    for each in taught:
+        found.setdefault(each.query, {}).update(each.scores)
+    return found

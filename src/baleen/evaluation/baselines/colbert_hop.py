@@ -18,4 +18,6 @@ OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by":
 def colbert_hop(system: Baleen) -> Baleen:
     """The same model over the same index, with every query vector counted."""
     encoder = system.retriever.encoder.with_settings(query_focus=None, facts_focus=None)
-    return Baleen(system.model, Retriever(encoder, system.retriever.index))
+    hop = Baleen(system.model, Retriever(encoder, system.retriever.index))
+    hop.config = system.config  # whose hops are less deep over the demonstration corpus
+    return hop

@@ -1,0 +1,79 @@
+"""How far a retriever gets by how many matches count: N-hat of the claim's, L-hat of the facts'.
+
+    python benchmarks/focus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
+        --sample 20000 --model baleen-small --focus 32,8 16,8 64,8 32,4 all,all
+
+*Reach*: questions with all gold passages found after each hop, with a perfect condenser, over a sample of the corpus that has
+every gold passage; all focuses over one index.  The retriever was trained with a focus of its own: what another would be
+worth to one that was trained with it is for `baleen ablate` to say.  Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from baleen.encoder import Encoder
+from baleen.errors import BaleenError
+from baleen.index import Index
+from baleen.retriever import Retriever
+from baleen.training.likely_sentences import likely_sentences
+from baleen.training.oracle import oracle_hops
+from baleen.training.world import CollectionPlan, Source, World, load_world
+from baleen.types import Query, Ranking
+
+NAME = "corpus"
+Focus = tuple[int | None, int | None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
+    parser.add_argument("--model", default="baleen-small")
+    parser.add_argument("--sample", type=int, default=20_000)
+    parser.add_argument("--depths", default="25,25,25,25")
+    parser.add_argument("--focus", nargs="+", default=["32,8", "16,8", "64,8", "32,4", "32,16", "all,all"])
+    arguments = parser.parse_args()
+    sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
+    plan = CollectionPlan(NAME, tuple(arguments.corpus), sources, sample=arguments.sample)
+    try:
+        world = load_world([plan], Path(), "drop")
+        with tempfile.TemporaryDirectory() as folder:
+            encoder = Encoder.load(arguments.model)
+            passages = [world.passages[pid] for pid in world.pids[NAME]]
+            index = Index.build(Path(folder) / "index", passages, encoder, total=len(passages))
+            depths = [int(depth) for depth in arguments.depths.split(",")]
+            print_table(world, Retriever(encoder, index), [read_focus(each) for each in arguments.focus], depths)
+    except BaleenError as error:
+        parser.exit(error.exit_code, f"{error}\n")
+
+
+def read_focus(given: str) -> Focus:
+    claim, facts = (None if part == "all" else int(part) for part in given.split(","))
+    return claim, facts
+
+
+def print_table(world: World, retriever: Retriever, focuses: Sequence[Focus], depths: Sequence[int]) -> None:
+    datasets = list(dict.fromkeys(question.dataset for question in world.train))
+    print(f"| N-hat, L-hat | {' | '.join(datasets)} |\n| --- | {' | '.join('---' for _ in datasets)} |")
+    for focus in focuses:
+        cells = [reach(world, retriever, dataset, focus, depths) for dataset in datasets]
+        print(f"| {', '.join('all' if each is None else str(each) for each in focus)} | {' | '.join(cells)} |", flush=True)
+
+
+def reach(world: World, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
+    """`61.0 / 92.8 / 95.8 / 95.8`"""
+
+    def search(queries: Sequence[Query], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+        return retriever.search_many(queries, depth, exclude=seen, focus=focus)
+
+    examples = [question.example for question in world.train if question.dataset == dataset]
+    hops = oracle_hops(examples, search, world.passage, depths, likely_sentences(world.passage))
+    return " / ".join(f"{100 * hop.all_found:.1f}" for hop in hops)
+
+
+if __name__ == "__main__":
+    main()
