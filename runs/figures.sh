@@ -10,6 +10,7 @@
 # dev         the five dev files, as the model comes
 # hops        the same in one, two and three hops
 # order       the same, passages ranked by hops
+# names       HoVer and EX-FEVER with other bonuses for what is named
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
 # synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
@@ -98,6 +99,13 @@ part_order() {
     for dataset in "${FILES[@]}"; do shipped order "$dataset" "$dataset" --ranked-by hops; done
 }
 
+part_names() {
+    local dataset bonus
+    for bonus in 0 1 2 4 16; do
+        for dataset in hover exfever; do shipped "names-$bonus" "$dataset" "$dataset" --named-bonus "$bonus"; done
+    done
+}
+
 part_pipelines() {
     local dataset pipeline
     for dataset in "${LARGE[@]}"; do
@@ -143,7 +151,7 @@ part_speed() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(index dev hops order pipelines untrained synthesis speed)
+[ $# -gt 0 ] || parts=(index dev hops order names pipelines untrained synthesis speed)
 for part in "${parts[@]}"; do
     declare -F "part_$part" > /dev/null || { echo "error: there is no part '$part'" >&2; exit 2; }
     "part_$part"

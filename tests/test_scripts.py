@@ -91,6 +91,14 @@ def test_figures_by_hops_and_by_pipeline(tmp_path: Path) -> None:
     }
 
 
+def test_figures_by_what_names_are_worth(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "names")
+    assert [(step["dataset"], step["named_bonus"]) for step in steps] == [
+        (name, bonus) for bonus in (0, 1, 2, 4, 16) for name in ("hover", "exfever")
+    ]
+    assert len({step["out"] for step in steps}) == 10
+
+
 def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "synthesis", SYNTHESIS="human")
     assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
