@@ -61,7 +61,9 @@ def print_table(world: World, retriever: Retriever, focuses: Sequence[Focus], de
     print(f"| N-hat, L-hat | {' | '.join(datasets)} |\n| --- | {' | '.join('---' for _ in datasets)} |")
     for focus in focuses:
         cells = [reach(world, retriever, dataset, focus, depths) for dataset in datasets]
-        print(f"| {', '.join('all' if each is None else str(each) for each in focus)} | {' | '.join(cells)} |", flush=True)
+        print(
+            f"| {', '.join('all' if each is None else str(each) for each in focus)} | {' | '.join(cells)} |", flush=True
+        )
 
 
 def reach(world: World, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
