@@ -35,6 +35,9 @@ def synthesize(
     ] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Equal shares of hops, kinds and labels")] = False,
     questions: Annotated[float, typer.Option(min=0, max=1, help="Share of questions, the rest claims")] = 0.3,
+    gaps: Annotated[
+        float, typer.Option(min=0, max=1, help="Of questions, share that leave something out of a statement")
+    ] = 0.0,
     unnamed: Annotated[
         float, typer.Option(min=0, max=1, help="Share of chains and trees that name none of their passages")
     ] = 0.3,
@@ -57,7 +60,9 @@ def synthesize(
     from baleen.synthesis.tallying import Tallied
 
     start = time.perf_counter()
-    config = _config(limit, seed, hops, kinds, balanced, questions, unnamed, solved)
+    config = _config(
+        hops, kinds, balanced, limit=limit, seed=seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved
+    )
     check_writable(out)  # before the time that reading a corpus takes
     examples = [example for item in avoid or [] for example in examples_of(item)]
     total = expected(corpus) if sys.stderr.isatty() else None
@@ -77,22 +82,13 @@ def synthesize(
     typer.echo(json.dumps(report) if as_json else _page(report, tallied, out))
 
 
-def _config(
-    limit: int,
-    seed: int,
-    hops: str,
-    kinds: str | None,
-    balanced: bool,
-    questions: float,
-    unnamed: float,
-    solved: float,
-) -> SynthesisConfig:
+def _config(hops: str, kinds: str | None, balanced: bool, **numbers: Any) -> SynthesisConfig:
     from baleen.synthesis.settings import SynthesisConfig
 
     given: dict[str, Any] = {"hops": {_number(name): share for name, share in _shares(hops).items()}}
     if kinds is not None:
         given["kinds"] = _shares(kinds)
-    config = SynthesisConfig(limit, seed, questions=questions, unnamed=unnamed, solved=solved, **given)
+    config = SynthesisConfig(**numbers, **given)
     return config.balanced() if balanced else config
 
 

@@ -11,9 +11,10 @@ A draft may still be turned into a false statement (`falsehoods`) or into a ques
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from baleen.synthesis.phrases import Part
+from baleen.synthesis.phrases import GLUE, Part
 
 CHAIN, BRIDGE, TREE, INTERSECTION, COMPARISON = "chain", "bridge", "tree", "intersection", "comparison"
 KINDS = (CHAIN, BRIDGE, TREE, INTERSECTION, COMPARISON)
@@ -43,6 +44,22 @@ class Draft:
     def text(self) -> str:
         text = "".join(part.text for part in self.parts)
         return text[:1].upper() + text[1:] + "."
+
+    @property
+    def stated(self) -> Iterator[tuple[int, Part]]:
+        """The parts that state something, with their places among all parts.
+
+        The subject of a bridge, or one without a name, only says of what the rest speaks.
+        """
+        told = len(self.subject) if self.kind == BRIDGE or not self.named else 0
+        places = ((place, part) for place, part in enumerate(self.parts) if part.page != GLUE and not part.opening)
+        return (each for each in places if each[0] >= told)
+
+    def with_part(self, place: int, part: Part) -> Draft:
+        """The draft with another part in this place; parts are counted through subject, blank and predicate."""
+        parts, cut = list(self.parts), len(self.subject)
+        parts[place] = part
+        return replace(self, subject=tuple(parts[:cut]), predicate=tuple(parts[cut + 1 :]))
 
     @property
     def hidden(self) -> tuple[int, ...]:

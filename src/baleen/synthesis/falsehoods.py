@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from baleen.datasets.example import NOT_ENOUGH, REFUTED
-from baleen.synthesis.drafts import BRIDGE, COMPARISON, Draft
+from baleen.synthesis.drafts import COMPARISON, Draft
 from baleen.synthesis.lexicon import BEFORE_MENTION, OPPOSITES
 from baleen.synthesis.mentions import Mention
 from baleen.synthesis.pages import Clause, Page
 from baleen.synthesis.phrases import GLUE, Part
 
 NUMBER, ENTITY, RELATION, BORROWED, ORDER = "number", "entity", "relation", "borrowed", "order"
-_YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
-_COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
+YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
+COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
 MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAY = re.compile(rf"\b(?:{MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{MONTHS})\b")
-_BOUND = re.compile(
+DAY = re.compile(rf"\b(?:{MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{MONTHS})\b")
+BOUND = re.compile(
     r"(?:\b(?:over|than|least|most|under|to|about|approximately|around|nearly|almost|population of .*) )$"
 )
 _RANK = re.compile(r"\b(\d{1,3})(th|st|nd|rd)\b")
@@ -64,29 +64,27 @@ class Falsifier:
             return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
         ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
         rng.shuffle(ways)
-        # The subject of a bridge, or one without a name, only says of what the rest speaks: that some other one is false.
-        told = len(draft.subject) if draft.kind == BRIDGE or not draft.named else 0
-        places = [place for place in enumerate(draft.parts) if place[1].page != GLUE and not place[1].opening]
-        places = [place for place in places if place[0] >= told]
+        places = list(draft.stated)  # of what a subject only tells apart, some other one would be false
         rng.shuffle(places)
         for how, change in ways:
-            for position, part in places:
+            for place, part in places:
                 changed = change(part, rng)
                 if changed is not None:
-                    return Falsehood(_with(draft, position, changed), REFUTED, how)
+                    other = replace(part, text=changed, mentions=(), whole=False)
+                    return Falsehood(draft.with_part(place, other), REFUTED, how)
         return None
 
     def unsettle(self, draft: Draft, rng: random.Random) -> Falsehood | None:
         """A draft with a clause that is borrowed from another page of the same kind, which nothing says of this one."""
         places = [place for place in enumerate(draft.parts) if place[1].whole]
         rng.shuffle(places)
-        for position, part in places:
+        for place, part in places:
             found = self._borrowed(self.pages[part.page], rng)
             if found is None:
                 continue
             lender, borrowed = found
             said = self.pages[part.page].defined
-            changed = _with(draft, position, Part(borrowed.text, part.page, said, lender=(lender.number, borrowed.sid)))
+            changed = draft.with_part(place, Part(borrowed.text, part.page, said, lender=(lender.number, borrowed.sid)))
             used = {(other.page, other.sid) for other in changed.parts if other.page != GLUE}
             kept = [fact for fact in draft.facts if fact != (part.page, part.sid) or fact in used]
             facts = tuple(dict.fromkeys([*kept, (part.page, said)]))
@@ -94,9 +92,9 @@ class Falsifier:
         return None
 
     def _number(self, part: Part, rng: random.Random) -> str | None:
-        for pattern, other in ((_YEAR, _other_year), (_COUNT, _other_count), (_RANK, _other_rank)):
-            found = pattern.search(_DAY.sub(lambda day: " " * len(day[0]), part.text))
-            if found is None or _inside(found.span(), part) or _BOUND.search(part.text[: found.start()]):
+        for pattern, other in ((YEAR, _other_year), (COUNT, _other_count), (_RANK, _other_rank)):
+            found = pattern.search(DAY.sub(lambda day: " " * len(day[0]), part.text))
+            if found is None or _inside(found.span(), part) or BOUND.search(part.text[: found.start()]):
                 continue
             new = other(found[0], rng)
             if new != found[0] and new not in self._texts(part.page):
@@ -168,16 +166,6 @@ class Falsifier:
         telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
         own = self._texts(page.number)
         return bool(telling) and not any(word.strip(",") in own for word in telling)
-
-
-def _with(draft: Draft, position: int, changed: str | Part) -> Draft:
-    """A draft with one of its parts changed; parts are counted through subject, blank and predicate."""
-    parts = list(draft.parts)
-    parts[position] = (
-        changed if isinstance(changed, Part) else replace(parts[position], text=changed, mentions=(), whole=False)
-    )
-    cut = len(draft.subject)
-    return replace(draft, subject=tuple(parts[:cut]), predicate=tuple(parts[cut + 1 :]))
 
 
 def _openings(page: Page) -> list[list[str]]:

@@ -30,7 +30,8 @@ def _labels() -> Mapping[str, float]:
 class SynthesisConfig:
     """Shares are aims: what a corpus cannot give is made up for by the rest, and the report says so.
 
-    `questions` is the share of questions among all; `unnamed` the share of chains and trees that name none of their pages;
+    `questions` is the share of questions among all, and `gaps` that of those among them that leave a name, a year or a
+    number out of a statement; `unnamed` the share of chains and trees that name none of their pages;
     `solved` the share to keep of those that a single search over words solves, with every gold passage among its first
     `solved_depth`.  A page that more than `max_mentions` others mention is not described: "a country in Europe" says little.
     A page may start at most `per_page` claims.
@@ -42,6 +43,7 @@ class SynthesisConfig:
     kinds: Mapping[str, float] = field(default_factory=_kinds)
     labels: Mapping[str, float] = field(default_factory=_labels)
     questions: float = 0.3
+    gaps: float = 0.0
     unnamed: float = 0.3
     solved: float = 0.5
     solved_depth: int = 20
@@ -51,7 +53,7 @@ class SynthesisConfig:
     def __post_init__(self) -> None:
         if self.limit < 1:
             raise ConfigError(f"a limit of {self.limit} claims; expected at least 1")
-        for name in ("questions", "unnamed", "solved"):
+        for name in ("questions", "gaps", "unnamed", "solved"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}; expected a share between 0 and 1")
         if any(hops < 2 for hops in self.hops) or not self.hops:

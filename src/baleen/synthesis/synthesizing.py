@@ -22,6 +22,7 @@ from baleen.synthesis.avoiding import Avoided
 from baleen.synthesis.drafting import Drafter
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, Draft
 from baleen.synthesis.falsehoods import Falsifier
+from baleen.synthesis.gaps import gap
 from baleen.synthesis.graph import Graph
 from baleen.synthesis.phrases import GLUE, Describer, Part
 from baleen.synthesis.quality import fingerprint, names_any, reads_well
@@ -140,10 +141,12 @@ class Synthesizer:
         """A draft about one page, turned and looked over."""
         rng, config = self._rng, self.config
         question = rng.random() < config.questions
-        ask = question and kind in {CHAIN, BRIDGE} and rng.random() < ASKED
+        gapped = question and config.gaps > 0 and rng.random() < config.gaps
+        ask = question and not gapped and kind in {CHAIN, BRIDGE} and rng.random() < ASKED
         named = rng.random() >= config.unnamed
         draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
-        made = None if draft is None else self._question(draft) if question else self._statement(draft)
+        turn = self._gap if gapped else self._question if question else self._statement
+        made = None if draft is None else turn(draft)
         if made is None or self._starts[made.draft.order[0]] >= config.per_page or not self._good(made):
             return None
         self._starts[made.draft.order[0]] += 1
@@ -156,6 +159,10 @@ class Synthesizer:
         turn = self.falsifier.refute if label == REFUTED else self.falsifier.unsettle
         false = turn(draft, self._rng)
         return None if false is None else _Made(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
+
+    def _gap(self, draft: Draft) -> _Made | None:
+        asked = gap(draft, self.graph.pages, self.graph.texts.__getitem__, self._rng)
+        return None if asked is None else _Made(asked.text, draft.kind, asked.draft, answer=asked.answer)
 
     def _question(self, draft: Draft) -> _Made | None:
         asked = questions.in_place(draft, self.graph.pages)
