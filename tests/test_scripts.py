@@ -194,3 +194,12 @@ def test_readers_that_follow_names_differ_from_those_of_the_shipped_model_in_wha
     assert named.reading.named_bonus == 8
     assert replace(named.reading, named_bonus=0.0, depth=10) == readers.reading
     assert named.retriever.ready == "retriever/model", "which runs/retriever.toml leaves there"
+
+
+def test_readers_that_learn_from_gaps_differ_in_that_file_alone() -> None:
+    named, gaps = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers-named", "readers-gaps"))
+    wiki, *others = gaps.collections
+    assert wiki.train[-1].file == "synthetic-gaps.jsonl.gz"
+    assert not wiki.train[-1].searched
+    assert [replace(wiki, train=wiki.train[:-1]), *others] == list(named.collections)
+    assert replace(gaps, collections=named.collections) == named
