@@ -120,6 +120,11 @@ class TestShares:
         assert baleen("corpus.jsonl", "--out", "c.jsonl", "--questions", "1", *ALL).code == 0
         assert {each["label"] for each in lines("c.jsonl")} == {None}
 
+    def test_of_gaps_among_them(self, baleen: Baleen) -> None:
+        assert baleen("corpus.jsonl", "--out", "c.jsonl", "--questions", "1", "--gaps", "1", *ALL).code == 0
+        made = {each["made"] for each in lines("c.jsonl") if each["kind"] != "comparison"}
+        assert made == {"gap"}
+
     def test_balanced_makes_them_equal(self, baleen: Baleen) -> None:
         shares = ("--hops", "2=0.99,3=0.01", "--kinds", "chain=0.99,bridge=0.01", "--limit", "60", "--solved", "1")
         seen = []
@@ -172,6 +177,7 @@ class TestRefusals:
             (["--avoid", "dev.json"], "expected DATASET:FILE"),
             (["--limit", "0"], "limit"),
             (["--questions", "2"], "questions"),
+            (["--gaps", "2"], "gaps"),
         ],
     )
     def test_of_arguments_that_cannot_be_read(self, baleen: Baleen, arguments: list[str], message: str) -> None:

@@ -82,13 +82,24 @@ def synthesize(
     typer.echo(json.dumps(report) if as_json else _page(report, tallied, out))
 
 
-def _config(hops: str, kinds: str | None, balanced: bool, **numbers: Any) -> SynthesisConfig:
+def _config(
+    hops: str,
+    kinds: str | None,
+    balanced: bool,
+    *,
+    limit: int,
+    seed: int,
+    questions: float,
+    gaps: float,
+    unnamed: float,
+    solved: float,
+) -> SynthesisConfig:
     from baleen.synthesis.settings import SynthesisConfig
 
     given: dict[str, Any] = {"hops": {_number(name): share for name, share in _shares(hops).items()}}
     if kinds is not None:
         given["kinds"] = _shares(kinds)
-    config = SynthesisConfig(**numbers, **given)
+    config = SynthesisConfig(limit, seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved, **given)
     return config.balanced() if balanced else config
 
 

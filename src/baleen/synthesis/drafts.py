@@ -6,12 +6,11 @@
     intersection    "A was born in [the city that B was born in]."                      what A and B both mention
     comparison      "A was born before B."  "Like B, A is an English sculptor."         what is said of both
 
-A draft may still be turned into a false statement (`falsehoods`) or into a question (`questions`).
+A draft may still be turned into a false statement (`falsehoods`) or into a question (`questions`, `gaps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from baleen.synthesis.phrases import GLUE, Part
@@ -46,14 +45,19 @@ class Draft:
         return text[:1].upper() + text[1:] + "."
 
     @property
-    def stated(self) -> Iterator[tuple[int, Part]]:
+    def question(self) -> str:
+        """The text of a draft that asks for something."""
+        return f"{self.text[:-1]}?"
+
+    @property
+    def stated(self) -> tuple[tuple[int, Part], ...]:
         """The parts that state something, with their places among all parts.
 
         The subject of a bridge, or one without a name, only says of what the rest speaks.
         """
         told = len(self.subject) if self.kind == BRIDGE or not self.named else 0
         places = ((place, part) for place, part in enumerate(self.parts) if part.page != GLUE and not part.opening)
-        return (each for each in places if each[0] >= told)
+        return tuple(each for each in places if each[0] >= told)
 
     def with_part(self, place: int, part: Part) -> Draft:
         """The draft with another part in this place; parts are counted through subject, blank and predicate."""

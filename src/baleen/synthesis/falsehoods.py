@@ -28,7 +28,7 @@ NUMBER, ENTITY, RELATION, BORROWED, ORDER = "number", "entity", "relation", "bor
 YEAR = re.compile(r"(?<![\d,.-])(1[0-9]{3}|20[0-2][0-9])(?![\d,-]|\.\d)")
 COUNT = re.compile(r"(?<![\d,.$£€-])(\d{1,3}(?:,\d{3})+|[2-9]\d?|1\d{1,2}|[2-9]\d{2})(?![\d,.%-]|th|st|nd|rd)")
 MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-DAY = re.compile(rf"\b(?:{MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{MONTHS})\b")
+_DAY = re.compile(rf"\b(?:{MONTHS}) \d{{1,2}}\b|\b\d{{1,2}} (?:{MONTHS})\b")
 BOUND = re.compile(
     r"(?:\b(?:over|than|least|most|under|to|about|approximately|around|nearly|almost|population of .*) )$"
 )
@@ -64,14 +64,13 @@ class Falsifier:
             return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
         ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
         rng.shuffle(ways)
-        places = list(draft.stated)  # of what a subject only tells apart, some other one would be false
+        places = list(draft.stated)  # where a subject only says which one is meant, another one would be meant
         rng.shuffle(places)
         for how, change in ways:
             for place, part in places:
                 changed = change(part, rng)
                 if changed is not None:
-                    other = replace(part, text=changed, mentions=(), whole=False)
-                    return Falsehood(draft.with_part(place, other), REFUTED, how)
+                    return Falsehood(draft.with_part(place, part.changed(changed)), REFUTED, how)
         return None
 
     def unsettle(self, draft: Draft, rng: random.Random) -> Falsehood | None:
@@ -93,8 +92,8 @@ class Falsifier:
 
     def _number(self, part: Part, rng: random.Random) -> str | None:
         for pattern, other in ((YEAR, _other_year), (COUNT, _other_count), (_RANK, _other_rank)):
-            found = pattern.search(DAY.sub(lambda day: " " * len(day[0]), part.text))
-            if found is None or _inside(found.span(), part) or BOUND.search(part.text[: found.start()]):
+            found = pattern.search(without_days(part.text))
+            if found is None or part.names(*found.span()) or BOUND.search(part.text[: found.start()]):
                 continue
             new = other(found[0], rng)
             if new != found[0] and new not in self._texts(part.page):
@@ -134,7 +133,7 @@ class Falsifier:
 
     def _relation(self, part: Part, rng: random.Random) -> str | None:
         found = [
-            match for match in _WORD.finditer(part.text) if match[0] in OPPOSITES and not _inside(match.span(), part)
+            match for match in _WORD.finditer(part.text) if match[0] in OPPOSITES and not part.names(*match.span())
         ]
         if not found:
             return None
@@ -182,9 +181,9 @@ def _apart(text: str, mention: Mention) -> bool:
     return not after or after[0] in ",." or (after[0] == " " and not after[1:2].isupper())
 
 
-def _inside(span: tuple[int, int], part: Part) -> bool:
-    """Whether a place is in the name of something."""
-    return any(mention.start < span[1] and span[0] < mention.end for mention in part.mentions)
+def without_days(text: str) -> str:
+    """Blanks for the days in a text, whose numbers are neither years nor counts."""
+    return _DAY.sub(lambda day: " " * len(day[0]), text)
 
 
 def _other_year(year: str, rng: random.Random) -> str:

@@ -3,7 +3,8 @@
     "The club that A played for plays its home games at the Corona Ground."     "... plays its home games at what?"
     "A was born in a town that was founded in 1288."                            "... that was founded in what year?"
 
-They ask in place, as a quiz does, and for whatever a sentence names, not only for what has a page of its own.
+They ask in place, as a quiz does, and for whatever a sentence names, not only for what has a page of its own.  What is left
+out stands on a page that the question does not name, so that there is no answer without a hop.
 """
 
 from __future__ import annotations
@@ -11,20 +12,31 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from baleen.synthesis.drafts import COMPARISON, Draft
-from baleen.synthesis.falsehoods import BOUND, COUNT, DAY, YEAR
-from baleen.synthesis.mentions import Mention
+from baleen.synthesis.falsehoods import BOUND, COUNT, YEAR, without_days
+from baleen.synthesis.mentions import CALENDAR, Mention
 from baleen.synthesis.pages import Clause, Page
-from baleen.synthesis.phrases import Part, slot
+from baleen.synthesis.phrases import Part, ends, leaks, slot
 from baleen.synthesis.questions import Question
+from baleen.synthesis.words import word_set
+
+GAP = "gap"
 
 _NAME = re.compile(r"[A-Z][\w'.&-]*\w(?: (?:(?:of|de|la|von|van) (?:the )?)?[A-Z][\w'.&-]*\w)*")
-_BEFORE_YEAR = re.compile(r"\b(?:in|since|until|from|to|of|by) $")
-_ENDS = re.compile(r"$|,| [a-z]")
-_COUNTED = re.compile(r" [a-z]{3,}")
+# "Department [for Transport]", "[Arts] and Sciences": part of a longer name, or one of several.
+_GOES_ON = re.compile(r" (?:and|or|for|on|to|of|&) (?:the )?[A-Z\d]")
+_WENT_ON = re.compile(r"[A-Z]\S* (?:and|or|for|on|to|of|&) (?:the )?$")
+_OF_PEOPLE = re.compile(
+    r"\b(?:(?:directed|written|composed|sung|hosted|narrated|portrayed|painted|coached|edited) by|stars|starring|married) $"
+)
+_NO_KINDS = word_set("entity spoken given in active interactive")
+_BEFORE_YEAR = re.compile(r"\b(?:in|since|until|from) $")
+_BEFORE_LABEL = re.compile(
+    r"(?:\b[A-Z]\S*|'s|\b(?:the|number|top|highway|route|between|some|roughly|estimated|and|or)) $"
+)
+_COUNTED = re.compile(r" (?!(?:according|out)\b)[a-z]{3,}")
 
 
 class Gap(NamedTuple):
@@ -41,45 +53,57 @@ def gap(draft: Draft, pages: Sequence[Page], texts: Callable[[int], str], rng: r
     if draft.kind == COMPARISON or draft.asked is not None:
         return None
     found = [
-        (place, part, each)
+        Question(asked.question, each.answer, asked)
         for place, part in draft.stated
+        if part.page not in draft.named
         for each in gaps(part, pages)
         if draft.text.count(each.answer) == 1 and each.answer in texts(part.page)
+        for asked in [draft.with_part(place, _without(part, each))]
+        if not leaks(asked.text, each.answer)
     ]
-    if not found:
-        return None
-    place, part, chosen = rng.choice(found)
-    text = part.text[: chosen.start] + chosen.asking + part.text[chosen.end :]
-    asked = draft.with_part(place, replace(part, text=text, mentions=(), whole=False))
-    return Question(f"{asked.text[:-1]}?", chosen.answer, asked)
+    return rng.choice(found) if found else None
+
+
+def _without(part: Part, gap: Gap) -> Part:
+    return part.changed(part.text[: gap.start] + gap.asking + part.text[gap.end :])
 
 
 def gaps(part: Part, pages: Sequence[Page]) -> Iterator[Gap]:
     """Names of pages and other names, where a noun phrase may stand in their place; years; and what is counted."""
-    clause = Clause(part.sid, part.text)
     for mention in part.mentions:
-        page = pages[mention.target]
-        yield from _name(clause, mention, "who" if page.person else f"which {page.kind}" if page.kind else "what")
-    named = [(mention.start, mention.end) for mention in part.mentions]
+        yield from _name(part, mention, _asking(pages[mention.target]))
     for found in _NAME.finditer(part.text):
-        if not any(start < found.end() and found.start() < end for start, end in named):
-            yield from _name(clause, Mention(*found.span(), -1), "what")
-    yield from _numbers(part.text, named)
+        if not part.names(*found.span()) and not CALENDAR.issuperset(found[0].split()):
+            asking = "who" if _OF_PEOPLE.search(part.text[: found.start()]) else "what"
+            yield from _name(part, Mention(*found.span(), -1), asking)
+    yield from _numbers(part)
 
 
-def _name(clause: Clause, mention: Mention, asking: str) -> Iterator[Gap]:
-    place, (start, end, _) = slot(clause, mention), mention
-    if place is not None:
-        quoted = clause.text[start - 1 : start] == '"' and clause.text[end : end + 1] == '"'
-        yield Gap(place, end + quoted, asking, clause.text[start:end])
+def _asking(page: Page) -> str:
+    if page.person:
+        return "who"
+    usable = page.kind and page.kind not in _NO_KINDS and not page.kind.endswith("most")
+    return f"which {page.kind}" if usable else "what"
 
 
-def _numbers(text: str, named: Sequence[tuple[int, int]]) -> Iterator[Gap]:
-    plain = DAY.sub(lambda day: " " * len(day[0]), text)
+def _name(part: Part, mention: Mention, asking: str) -> Iterator[Gap]:
+    text, (start, end, _) = part.text, mention
+    quoted = text[start - 1 : start] == '"' and text[end : end + 1] == '"'
+    place = slot(Clause(part.sid, text), mention)
+    if place is None or _GOES_ON.match(text, end) or _WENT_ON.search(text[:start]):
+        return
+    if text[: start - quoted].count('"') % 2 == 0:  # else it is a part of what is quoted
+        yield Gap(place, end + quoted, asking, text[start:end])
+
+
+def _numbers(part: Part) -> Iterator[Gap]:
+    plain = without_days(part.text)
     for found in YEAR.finditer(plain):
-        if _BEFORE_YEAR.search(plain[: found.start()]) and _ENDS.match(plain, found.end()):
+        fits = _BEFORE_YEAR.search(plain[: found.start()]) and ends(plain[found.end() :])
+        if fits and not part.names(*found.span()) and not _GOES_ON.match(plain, found.end()):
             yield Gap(*found.span(), "what year", found[0])
     for found in COUNT.finditer(plain):
-        inside = any(start < found.end() and found.start() < end for start, end in named)
-        if not inside and not BOUND.search(plain[: found.start()]) and _COUNTED.match(plain, found.end()):
+        before, after = plain[: found.start()], plain[found.end() :]
+        fits = _COUNTED.match(after) and not ends(after) and not BOUND.search(before)
+        if fits and not _BEFORE_LABEL.search(before) and not part.names(*found.span()):
             yield Gap(*found.span(), "how many", found[0])

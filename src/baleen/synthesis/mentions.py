@@ -23,7 +23,7 @@ from baleen.synthesis.words import word_set
 _NOT_WORD = re.compile(r"[\W_]")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _BRACKET = re.compile(r"^(?P<name>.+?) \((?P<bracket>[^()]+)\)$")
-_CALENDAR = word_set(
+CALENDAR = word_set(
     """January February March April May June July August September October November December Monday Tuesday Wednesday
     Thursday Friday Saturday Sunday American English French German Italian Spanish British Irish Chinese Japanese Roman
     Christian European African Asian Indian Russian Latin Greek Jewish Catholic Canadian Australian"""
@@ -110,7 +110,7 @@ def _tells(name: Name, common: Collection[str]) -> bool:
         return False
     if len(words) == 1 and words[0] == words[0].capitalize() and words[0].lower() in common and not name.small:
         return False
-    return not all(word.isdigit() or word in _CALENDAR or word.lower() in _SMALL for word in words)
+    return not all(word.isdigit() or word in CALENDAR or word.lower() in _SMALL for word in words)
 
 
 def _touched(text: str, mention: Mention) -> bool:

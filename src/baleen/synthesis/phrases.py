@@ -47,6 +47,14 @@ class Part:
     opening: bool = False  # what says of which kind a page is: to be left as it is
     lender: tuple[int, int] | None = None  # the page and sid that it is really from, where it was borrowed
 
+    def names(self, start: int, end: int) -> bool:
+        """Whether a place is in the name of something."""
+        return any(mention.start < end and start < mention.end for mention in self.mentions)
+
+    def changed(self, text: str) -> Part:
+        """The same with other words, which are nobody's name."""
+        return replace(self, text=text, mentions=(), whole=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -68,7 +76,7 @@ def slot(clause: Clause, mention: Mention) -> int | None:
     text, (start, end, _) = clause.text, mention
     if text[start - 1 : start] == '"' and text[end : end + 1] == '"':
         start, end = start - 1, end + 1
-    if not _ends(text[end:]) or not text[start - 1 : start].isspace():
+    if not ends(text[end:]) or not text[start - 1 : start].isspace():
         return None
     before = text[:start].split()
     stop = _lead(before)
@@ -77,7 +85,7 @@ def slot(clause: Clause, mention: Mention) -> int | None:
     return len(" ".join(before[:stop])) + 1
 
 
-def _ends(after: str) -> bool:
+def ends(after: str) -> bool:
     """Whether a clause may end here: a comma, a preposition or a conjunction follows, or nothing."""
     following = _NEXT.match(after)
     return not after or after[0] == "," or (following is not None and following[1] in _AFTER_MENTION)

@@ -32,7 +32,7 @@ def in_place(draft: Draft, pages: Sequence[Page]) -> Question | None:
     """What a draft that asks for an entity amounts to."""
     if draft.asked is None:
         return None
-    return Question(draft.text[:-1] + "?", pages[draft.asked].name, draft)
+    return Question(draft.question, pages[draft.asked].name, draft)
 
 
 def yes_or_no(draft: Draft, *, holds: bool) -> Question:

@@ -22,7 +22,7 @@ from baleen.synthesis.avoiding import Avoided
 from baleen.synthesis.drafting import Drafter
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, Draft
 from baleen.synthesis.falsehoods import Falsifier
-from baleen.synthesis.gaps import gap
+from baleen.synthesis.gaps import GAP, gap
 from baleen.synthesis.graph import Graph
 from baleen.synthesis.phrases import GLUE, Describer, Part
 from baleen.synthesis.quality import fingerprint, names_any, reads_well
@@ -32,6 +32,7 @@ from baleen.types import Record
 
 BATCH = 4096  # claims that are asked of a single search together
 ASKED, DATED, DENIED = 0.7, 0.6, 0.5  # of questions: for an entity where they can be, then for a year or an order; a no
+MOST_ASKED = 6  # times that one word of one sentence may be what a gap is for
 MISSES = 3  # times in a row that a page may come to nothing for a kind and a number of hops before it is left alone
 
 
@@ -40,8 +41,8 @@ class Claim(Record):
     """One claim or question with what it rests on: a line of the file that `baleen train` reads.
 
     `gold` and `order` are the same passages, the second in the order of hops; `pieces` says where each run of the text is
-    from, as {"text", "id", "sid"}; `made` says how a claim that is not supported came to be so; `rank` is where a single
-    search over words found the hardest gold passage.
+    from, as {"text", "id", "sid"}; `made` says how a claim that is not supported came to be so, or "gap"; `rank` is where a
+    single search over words found the hardest gold passage.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Synthesizer:
             for cell in track(cells, "looking for chains", unit="kinds")
         }
         self._starts: Counter[int] = Counter()
+        self._asked: Counter[tuple[int, int, str]] = Counter()
         self._seen: set[str] = set()
         self.dropped: Counter[str] = Counter()
 
@@ -141,7 +143,7 @@ class Synthesizer:
         """A draft about one page, turned and looked over."""
         rng, config = self._rng, self.config
         question = rng.random() < config.questions
-        gapped = question and config.gaps > 0 and rng.random() < config.gaps
+        gapped = question and kind != COMPARISON and config.gaps > 0 and rng.random() < config.gaps
         ask = question and not gapped and kind in {CHAIN, BRIDGE} and rng.random() < ASKED
         named = rng.random() >= config.unnamed
         draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
@@ -161,8 +163,16 @@ class Synthesizer:
         return None if false is None else _Made(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
 
     def _gap(self, draft: Draft) -> _Made | None:
+        """A question with a gap; what one page says is not asked for over and over."""
         asked = gap(draft, self.graph.pages, self.graph.texts.__getitem__, self._rng)
-        return None if asked is None else _Made(asked.text, draft.kind, asked.draft, answer=asked.answer)
+        if asked is None:
+            return None
+        (changed,) = set(asked.draft.parts) - set(draft.parts)
+        said = changed.page, changed.sid, asked.answer
+        self._asked[said] += 1
+        if self._asked[said] > MOST_ASKED:
+            return None
+        return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer, made=GAP)
 
     def _question(self, draft: Draft) -> _Made | None:
         asked = questions.in_place(draft, self.graph.pages)
