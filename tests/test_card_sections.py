@@ -167,7 +167,7 @@ def test_a_run_says_where_it_was_done_each_time(tmp_path: Path) -> None:
     assert "| processor | Some Processor, 16 cores, 128 GB |" in told
     assert "| versions | python 3.11.9, torch 2.11.0 |" in told
     assert "| commit | `0123456789abcdef` |" in told
-    again = {**ENVIRONMENT, "changed": True, "processes": 4, "cuda": None}
+    again = {**ENVIRONMENT, "changed": True, "processes": 4, "cuda": None, "baleen": "not installed"}
     write_document(run / "environment.json", {"environments": [ENVIRONMENT, again, {"commit": None}]})
     told = making.environments(read_subject(run)) or ""
     assert told.count("| since ") == 3
@@ -175,6 +175,7 @@ def test_a_run_says_where_it_was_done_each_time(tmp_path: Path) -> None:
     assert "NVIDIA H200, 4 processes" in told
     assert told.endswith("| commit | not known |"), "what is not known is left out"
     assert "None" not in told
+    assert "not installed" not in told
 
 
 # Measuring

@@ -120,6 +120,12 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 READY = {**PLAN, "retriever": {"ready": "runs/first/model"}}
 
 
+def test_a_retriever_of_the_models_own_name_is_that_of_an_earlier_one(tmp_path: Path) -> None:
+    run = write_run(tmp_path, plan={**PLAN, "retriever": {"ready": "ours"}})
+    assert "Its retriever is that of an earlier `ours`, taken" in make_card(read_subject(run, name="ours")).text
+    assert "Its retriever is that of `ours`, taken" in make_card(read_subject(run, name="theirs")).text
+
+
 @pytest.mark.parametrize(
     ("card", "made_from"),
     [

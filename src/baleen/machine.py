@@ -11,6 +11,7 @@ from typing import Any
 
 from baleen.cores import cores
 
+ABSENT = "not installed"
 PACKAGES = ("baleen", "numpy", "numba", "torch")
 
 
@@ -31,7 +32,7 @@ def version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return ABSENT
 
 
 def _cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -50,7 +50,9 @@ def _origins(subject: Subject) -> Iterator[str]:
             if subject.retriever_card is None
             else f"[its own card]({subject.retriever_card.place}) tells of its training"
         )
-        yield f"Its retriever is that of `{short_path(run.ready)}`, taken as it is: {told}."
+        ready = short_path(run.ready)
+        whose = f"an earlier `{ready}`" if ready == subject.name else f"`{ready}`"
+        yield f"Its retriever is that of {whose}, taken as it is: {told}."
 
 
 def use(subject: Subject) -> str:

@@ -9,6 +9,7 @@ from baleen.card.provenance import dataset_title, short_path
 from baleen.card.run_record import DataFile
 from baleen.card.subject import Subject
 from baleen.evaluation.tables import table
+from baleen.machine import ABSENT
 from baleen.training.environment import Environment
 from baleen.training.run_folder import spell
 
@@ -182,7 +183,7 @@ def _told(found: Environment) -> dict[str, str]:
         "processor": f"{found['cpu']}, {found.get('cores')} cores, {found.get('memory_gb')} GB"
         if "cpu" in found
         else "",
-        "versions": ", ".join(f"{name} {found[name]}" for name in packages if found.get(name)),
+        "versions": ", ".join(f"{name} {found[name]}" for name in packages if found.get(name, ABSENT) != ABSENT),
         "CUDA": found.get("cuda") or "",
         "commit": f"`{found['commit']}`{changed}" if found.get("commit") else "not known",
     }
