@@ -11,6 +11,7 @@
 # hops        the same in one, two and three hops
 # order       the same, passages ranked by hops
 # names       HoVer and EX-FEVER with other bonuses for what is named
+# focus       the five dev files with other N-hats, over the same indexes
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
 # synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
@@ -106,6 +107,22 @@ part_names() {
     done
 }
 
+part_focus() {
+    local dataset model focus
+    for focus in ${FOCUS:-8 12 16 24}; do
+        model=$FIGURES/focused/$focus
+        if [ ! -e "$model/config.json" ]; then
+            step mkdir -p "$model"
+            step cp -r "$MODEL/retriever" "$MODEL/reading" "$model"
+            step sed -E -i "/query_focus/s/[0-9]+/$focus/" "$model/retriever/config.json"
+            step cp "$MODEL/config.json" "$model"
+        fi
+        for dataset in "${FILES[@]}"; do
+            evaluate "focus-$focus" "$dataset" "$dataset" --model "$model" --index "$FIGURES/index/$(collection "$dataset")"
+        done
+    done
+}
+
 part_pipelines() {
     local dataset pipeline
     for dataset in "${LARGE[@]}"; do
@@ -151,7 +168,7 @@ part_speed() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(index dev hops order names pipelines untrained synthesis speed)
+[ $# -gt 0 ] || parts=(index dev hops order names focus pipelines untrained synthesis speed)
 for part in "${parts[@]}"; do
     declare -F "part_$part" > /dev/null || { echo "error: there is no part '$part'" >&2; exit 2; }
     "part_$part"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -97,6 +98,23 @@ def test_figures_by_what_names_are_worth(tmp_path: Path) -> None:
         (name, bonus) for bonus in (0, 1, 2, 4, 16) for name in ("hover", "exfever")
     ]
     assert len({step["out"] for step in steps}) == 10
+
+
+def test_figures_by_how_many_matches_count(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "focus", FOCUS="8 16")
+    assert [(step["dataset"], Path(step["model"]).name) for step in steps] == [
+        (name, focus) for focus in ("8", "16") for name in DEV
+    ]
+    assert {step["index"].parent for step in steps} == {tmp_path / "figures" / "index"}, "passages are the same for all"
+    for edited in (each for each in dry_run("runs/figures.sh", "focus", FIGURES=str(tmp_path)) if each[0] == "sed"):
+        focus = int(Path(edited[-1]).parents[1].name)
+        settings = (ROOT / "checkpoints/baleen-small/retriever/config.json").read_text()
+        made = subprocess.run(
+            ["sed", "-E", edited[3]], input=settings, capture_output=True, text=True, check=True
+        ).stdout
+        assert json.loads(made) == json.loads(settings) | {
+            "settings": json.loads(settings)["settings"] | {"query_focus": focus}
+        }
 
 
 def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
