@@ -64,8 +64,8 @@ def gap(draft: Draft, pages: Sequence[Page], texts: Callable[[int], str], rng: r
     return rng.choice(found) if found else None
 
 
-def _without(part: Part, gap: Gap) -> Part:
-    return part.changed(part.text[: gap.start] + gap.asking + part.text[gap.end :])
+def _without(part: Part, gone: Gap) -> Part:
+    return part.changed(part.text[: gone.start] + gone.asking + part.text[gone.end :])
 
 
 def gaps(part: Part, pages: Sequence[Page]) -> Iterator[Gap]:
