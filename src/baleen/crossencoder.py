@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from baleen.batching import token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
+from baleen.cpu_attention import use_products
 from baleen.crossinputs import CrossBatch, CrossConfig, CrossInput, CrossInputs
 from baleen.devices import Precision, best_dtype, dtype_of, inference, usable_device
 from baleen.errors import CheckpointError, ConfigError
@@ -118,6 +119,8 @@ class CrossEncoder:
         self.device = usable_device(device)
         self.dtype = dtype or best_dtype(self.device)
         self.model, self.inputs, self.notes = model.to(self.device).eval(), inputs, dict(notes or {})
+        if self.device.type == "cpu":
+            use_products(model.backbone)
         self._backbone_config = dict(backbone_config)
 
     @classmethod

@@ -25,6 +25,7 @@ from baleen.ahead import ahead
 from baleen.batching import EncodedRows, in_order, token_batches
 from baleen.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
 from baleen.config import from_mapping, to_mapping
+from baleen.cpu_attention import use_products
 from baleen.devices import Precision, best_dtype, dtype_of, inference, usable_device
 from baleen.errors import ConfigError
 from baleen.flipr import FLIPR, build_backbone, check_lengths, load_backbone
@@ -66,6 +67,8 @@ class Encoder:
         self.device = usable_device(device)
         self.dtype = dtype or best_dtype(self.device)
         self.model, self.inputs = model.to(self.device).eval(), inputs
+        if self.device.type == "cpu":
+            use_products(model.backbone)
         self.stored_dtype, self.notes = stored_dtype, dict(notes or {})
         self._backbone_config = dict(backbone_config)
         self._weights: tuple[int, str] | None = None  # their hash, and the version that it is of

@@ -6,6 +6,7 @@ exact.py            the exact best passages over the original vectors, and recal
 measure.py          one open index: latency, memory, kernel speed
 assign.py           ways to find the cell of a vector: time, error, recall
 search.py           the benches themselves: `run`, `growth`, `sweep`
+attention.py        attention on a CPU, by products and by the fused kernel
 mining.py           exact scores as training mines by, each way beside the first
 report.py           results as JSON and as Markdown
 """

@@ -17,6 +17,7 @@
     ablating.py         ablate
     synthesizing.py     synthesize
     restating.py        restate
+    averaging.py        average
     question_files.py   DATASET:FILE: a file of questions
     carding.py          card
     benching.py         bench ...

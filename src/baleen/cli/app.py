@@ -9,6 +9,7 @@ import sys
 import typer
 
 from baleen.cli.ablating import ablate
+from baleen.cli.averaging import average
 from baleen.cli.benching import bench
 from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
@@ -45,6 +46,7 @@ for command in (
     ablate,
     synthesize,
     restate,
+    average,
     card,
 ):
     app.command()(command)

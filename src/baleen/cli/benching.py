@@ -154,3 +154,21 @@ def bench_precision(
     rows = precision_rows(resolve(model or default_model()), *sample(passages, queries), rounds=rounds)
     found = {"machine": machine(), "precision": [row.to_json() for row in rows]}
     typer.echo(json.dumps(found) if as_json else precision_table(rows))
+
+
+@bench.command("attention")
+def bench_attention(
+    length: Annotated[
+        list[int] | None,
+        typer.Option("--length", min=1, help="Tokens of a text (repeatable)", show_default="32 to 512"),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of which the median counts")] = 9,
+    as_json: JsonOption = False,
+) -> None:
+    """How long the models' attention takes on this CPU, beside torch's fused kernel."""
+    from baleen.bench.attention import LENGTHS, attention_rows, attention_table
+    from baleen.machine import machine
+
+    rows = attention_rows(length or LENGTHS, rounds)
+    found = {"machine": machine(), "attention": [row.to_json() for row in rows]}
+    typer.echo(json.dumps(found) if as_json else attention_table(rows))
