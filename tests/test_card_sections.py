@@ -110,6 +110,14 @@ def test_components_have_what_was_counted_in_their_weights(subject: Subject) -> 
     assert f"{sum(sizes):,} bytes in all." in told
 
 
+def test_a_mean_of_trainings_says_so(subject: Subject) -> None:
+    retriever, reading = subject.weights
+    mean = replace(reading, averaged=((0.6, "a" * 64), (0.4, "b" * 64)))
+    told = describing.components(replace(subject, weights=(retriever, mean))) or ""
+    assert "`reading` are a mean (`baleen average`): 60% of those of sha256 `aaaaaaaaaaaa` and 40% of" in told
+    assert "average" not in (describing.components(subject) or "")
+
+
 def test_settings_that_come_with_a_model_are_told(subject: Subject) -> None:
     settings = {"run": {"ranked_by": "reading"}, "condenser": {"threshold": [-2.0, -0.5]}}
     told = describing.components(replace(subject, settings=settings)) or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ def test_the_size_is_of_all_files_of_a_checkpoint_and_of_no_other(tmp_path: Path
     expected = sum(path.stat().st_size for path in (folder / "reading").iterdir())
     (folder / "reading" / "notes.txt").write_text("not of the checkpoint")
     assert read_weights(read_model(folder))[1].size == expected
+
+
+def test_of_a_mean_the_parts_are_known(tmp_path: Path) -> None:
+    folder = write_fake_model(tmp_path)
+    config = folder / "reading" / "config.json"
+    parts = [{"share": 0.6, "weights_sha256": "a" * 64}, {"share": 0.4, "weights_sha256": "b" * 64}]
+    config.write_text(json.dumps({**json.loads(config.read_text()), "notes": {"averaged": parts}}))
+    retriever, reading = read_weights(read_model(folder))
+    assert (retriever.averaged, reading.averaged) == ((), ((0.6, "a" * 64), (0.4, "b" * 64)))
 
 
 def test_a_backbone_that_says_little_is_told_as_far_as_it_does() -> None:

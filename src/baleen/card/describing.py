@@ -83,6 +83,7 @@ def components(subject: Subject) -> str | None:
     total = sum(each.size for each in subject.weights)
     parts.append(table(["checkpoint", "backbone", "parameters", "type", "bytes"], rows))
     parts.append(f"{total:,} bytes in all.")
+    parts += [_mean_of(each) for each in subject.weights if each.averaged]
     if subject.settings:
         chosen = [
             [f"`{part}.{key}`", f"`{json.dumps(value)}`"]
@@ -99,6 +100,14 @@ def _component_rows(subject: Subject) -> list[list[str]]:
         for each in subject.weights
         for component in each.components
     ]
+
+
+def _mean_of(weights: Weights) -> str:
+    shares = [f"{share:.0%} of those of sha256 `{digest[:12]}`" for share, digest in weights.averaged]
+    return (
+        f"The weights of {_place(weights)} are a mean (`baleen average`): {_listed(shares)}. What this card says of their "
+        "training is about one of these."
+    )
 
 
 def _place(weights: Weights) -> str:

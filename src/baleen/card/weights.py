@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from baleen.averaging import NOTE
 from baleen.checkpoint import read_json
 from baleen.errors import CheckpointError
 from baleen.model_folder import ModelFolder
@@ -27,6 +28,7 @@ class Weights:
     """A checkpoint: its folder, the components that lie in it, and what they weigh.
 
     `heads` are the parameters of each head, which are among `parameters` too; `size` is of all its files, in bytes.
+    Of a mean of several trainings, `averaged` has the share and the hash of the weights of each.
     """
 
     folder: str
@@ -36,6 +38,7 @@ class Weights:
     types: tuple[str, ...]
     size: int
     heads: Mapping[str, int] = field(default_factory=dict)
+    averaged: tuple[tuple[float, str], ...] = ()
 
     @property
     def shape(self) -> str:
@@ -62,7 +65,9 @@ def _weights(folder: Path, place: str, components: tuple[str, ...]) -> Weights:
             heads[head] = heads.get(head, 0) + count
     size = sum((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
     backbone = read_json(folder / "backbone.json")
-    return Weights(place, components, backbone, sum(counts.values()), types, size, heads)
+    parts = read_json(folder / "config.json").get("notes", {}).get(NOTE, ())
+    averaged = tuple((part["share"], part["weights_sha256"]) for part in parts)
+    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, averaged)
 
 
 def _tensors(file: Path) -> tuple[dict[str, int], tuple[str, ...]]:
