@@ -14,7 +14,7 @@ import torch
 from baleen.averaging import average
 from baleen.checkpoint import Checkpoint, read, write
 from baleen.encoder import Encoder
-from baleen.errors import BaleenError, CheckpointError, ConfigError
+from baleen.errors import CheckpointError, ConfigError
 from baleen.model_folder import write_model
 from cli_fakes import Baleen, command_line
 from fakes import tiny_encoder
@@ -66,10 +66,10 @@ def test_many_small_parts_are_not_lost_to_rounding(tmp_path: Path) -> None:
 def test_it_says_whose_mean_it_is(two: list[Path], tmp_path: Path) -> None:
     made = average(two, [3, 1])
     assert made.notes["trained"] == "here"
-    shares = [read(folder, "flipr").weights_sha256 for folder in two]
+    hashes = [read(folder, "flipr").weights_sha256 for folder in two]
     assert made.notes["averaged"] == [
-        {"share": 0.75, "weights_sha256": shares[0]},
-        {"share": 0.25, "weights_sha256": shares[1]},
+        {"share": 0.75, "weights_sha256": hashes[0]},
+        {"share": 0.25, "weights_sha256": hashes[1]},
     ]
     write(tmp_path / "mean", made)
     again = average([two[0], tmp_path / "mean"])
@@ -90,12 +90,15 @@ def test_one_has_no_mean(two: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"settings": {"dim": 3}}, "settings differ"),
-        ({"backbone": {"model_type": "electra"}}, "backbone differ"),
-        ({"tokenizer": "{}"}, "tokenizer differ"),
+        ({"settings": {"dim": 3}}, "settings: dim = 3, and 2 in the first"),
+        ({"settings": {"dim": 2, "query_focus": 8}}, "settings: query_focus = 8, and None in the first"),
+        ({"backbone": {"model_type": "electra"}}, "backbone: model_type = 'electra', and 'bert' in the first"),
+        ({"tokens": {"cls": "[CLS]", "mask": "[MASK]"}}, "tokens: mask = '.MASK.', and None"),
+        ({"tokenizer": "{}"}, "another tokenizer"),
         ({"kind": "cross-encoder"}, "kind 'cross-encoder'"),
         ({"tensors": {"a": torch.ones(3)}}, "tensors missing: n"),
-        ({"tensors": {**weighing(1.0), "n": torch.tensor([7])}}, "another shape"),
+        ({"tensors": weighing(1.0)}, "another shape"),
+        ({"tensors": {**weighing(1.0, 2.0), "n": torch.tensor([8])}}, "n has other whole numbers"),
     ],
 )
 def test_what_is_not_alike_does_not_average(two: list[Path], tmp_path: Path, changes: Any, said: str) -> None:
@@ -105,14 +108,15 @@ def test_what_is_not_alike_does_not_average(two: list[Path], tmp_path: Path, cha
 
 def test_a_whole_model_is_told_from_a_component(two: list[Path], tmp_path: Path) -> None:
     write_model(tmp_path, {"retriever": "one"})
-    with pytest.raises(CheckpointError, match="a whole model; name the folders of one component"):
-        average([tmp_path, two[1]])
+    for folders in ([tmp_path, two[1]], [two[0], tmp_path]):
+        with pytest.raises(CheckpointError, match="a whole model; name the folders of one component"):
+            average(folders)
 
 
-@pytest.mark.parametrize("content", ["{", "{}"])
+@pytest.mark.parametrize("content", ["{", "{}", '{"format": "baleen-checkpoint"}', '{"model_type": "bert"}'])
 def test_what_is_no_checkpoint_is_refused(two: list[Path], tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(BaleenError):
+    with pytest.raises(CheckpointError, match="not valid JSON|not a Baleen checkpoint"):
         average([tmp_path, two[1]])
 
 
@@ -149,3 +153,11 @@ def test_the_command_leaves_what_is_no_checkpoint(baleen: Baleen, two: list[Path
     assert done.code == CheckpointError.exit_code
     assert "something other than a Baleen checkpoint" in done.err
     assert json.loads((two[0] / "config.json").read_text())["kind"] == "flipr"
+
+
+def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, two: list[Path], tmp_path: Path) -> None:
+    write_model(tmp_path, {"retriever": "one"})
+    done = baleen(*two, "--out", tmp_path)
+    assert done.code == CheckpointError.exit_code
+    assert "a whole model, all of which would be lost; name a folder in it" in done.err
+    assert read(two[0], "flipr").notes == {"trained": "here"}

@@ -37,6 +37,9 @@ def test_of_a_mean_the_parts_are_known(tmp_path: Path) -> None:
     config.write_text(json.dumps({**json.loads(config.read_text()), "notes": {"averaged": parts}}))
     retriever, reading = read_weights(read_model(folder))
     assert (retriever.averaged, reading.averaged) == ((), ((0.6, "a" * 64), (0.4, "b" * 64)))
+    config.write_text(json.dumps({**json.loads(config.read_text()), "notes": {"averaged": [{"share": 0.6}]}}))
+    with pytest.raises(CheckpointError, match="'averaged' is not as `baleen average` writes it"):
+        read_weights(read_model(folder))
 
 
 def test_a_backbone_that_says_little_is_told_as_far_as_it_does() -> None:

@@ -2,8 +2,8 @@
 
     average(["run 4/reading", "run 6/reading"], [2, 3])         a Checkpoint, as `checkpoint.write` takes it
 
-Trainings that start from the same backbone end near enough to each other for what lies between them to be a model too, and
-it is often better than either: what one of them learnt by chance the other did not.  Their data and settings of training may
+Trainings that start from the same weights end near enough to each other for what lies between them to be a model too, and it
+is often better than either: what one of them learnt by chance the other did not.  Their data and settings of training may
 differ; what they are, a backbone's shape, a tokenizer, heads and lengths, may not.
 """
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOTE = "averaged"  # where a checkpoint says what it is the mean of
-_ALIKE = ("settings", "backbone", "tokens", "tokenizer")
 
 
 def average(folders: Sequence[str | Path], weights: Sequence[float] | None = None) -> Checkpoint:
@@ -32,7 +31,7 @@ def average(folders: Sequence[str | Path], weights: Sequence[float] | None = Non
     the first one, and say under "averaged" whose mean it is.
     """
     shares = _shares(folders, weights)
-    kind = _kind(Path(folders[0]))
+    kind = _kinds(folders)
     total: dict[str, Tensor] = {}
     first, parts = None, []
     for folder, share in zip(folders, shares, strict=True):  # one at a time: they may be large
@@ -40,8 +39,7 @@ def average(folders: Sequence[str | Path], weights: Sequence[float] | None = Non
         first = first or found
         _check_alike(first, found, str(folder))
         for name, tensor in found.tensors.items():
-            part = tensor.float() * share if tensor.is_floating_point() else tensor
-            total[name] = total[name] + part if name in total and tensor.is_floating_point() else part
+            total[name] = _added(total.get(name), tensor, share, f"{folder}: {name}")
         parts.append({"share": round(share, 6), "weights_sha256": found.weights_sha256, **_history(found.notes)})
     assert first is not None
     tensors = {name: tensor.to(first.tensors[name].dtype) for name, tensor in total.items()}
@@ -60,26 +58,42 @@ def _shares(folders: Sequence[str | Path], weights: Sequence[float] | None) -> l
     return [weight / sum(heavy) for weight in heavy]
 
 
-def _kind(folder: Path) -> str:
-    config = read_json(folder / "config.json")
-    if config.get("format") == MODEL_FORMAT:
-        raise CheckpointError(
-            f"{folder}: a whole model; name the folders of one component, such as {folder / 'reading'}"
-        )
-    if config.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{folder}: not a Baleen checkpoint (format {config.get('format')!r}, expected {FORMAT!r})"
-        )
-    return str(config.get("kind"))
+def _kinds(folders: Sequence[str | Path]) -> str:
+    """What the first is, once each has been found to be a checkpoint."""
+    kinds = []
+    for folder in map(Path, folders):
+        config = read_json(folder / "config.json")
+        if config.get("format") == MODEL_FORMAT:
+            raise CheckpointError(
+                f"{folder}: a whole model; name the folders of one component, such as {folder / 'reading'}"
+            )
+        if config.get("format") != FORMAT or not isinstance(config.get("kind"), str):
+            raise CheckpointError(f"{folder}: not a Baleen checkpoint; expected a folder that `baleen train` wrote")
+        kinds.append(config["kind"])
+    return str(kinds[0])
 
 
 def _check_alike(first: Checkpoint, other: Checkpoint, source: str) -> None:
-    for part in _ALIKE:
-        if getattr(first, part) != getattr(other, part):
-            raise CheckpointError(
-                f"{source}: its {part} differ from the first one's; only trainings of one model average"
-            )
+    if other.tokenizer_sha256 != first.tokenizer_sha256:
+        raise CheckpointError(f"{source}: has another tokenizer than the first; only trainings of one model average")
+    for part in ("settings", "backbone", "tokens"):
+        ours, theirs = getattr(first, part), getattr(other, part)
+        for key in sorted({*ours, *theirs}):
+            if ours.get(key) != theirs.get(key):
+                raise CheckpointError(
+                    f"{source}: {part}: {key} = {theirs.get(key)!r}, and {ours.get(key)!r} in the first; only trainings "
+                    "of one model average"
+                )
     check_names(other.tensors, first.tensors, source)
+
+
+def _added(total: Tensor | None, tensor: Tensor, share: float, source: str) -> Tensor:
+    """With a part more; whole numbers, such as positions, are the same in all parts."""
+    if tensor.is_floating_point():
+        return tensor.float() * share if total is None else total + tensor.float() * share
+    if total is not None and not total.equal(tensor):
+        raise CheckpointError(f"{source} has other whole numbers than the first; only trainings of one model average")
+    return tensor
 
 
 def _history(notes: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,9 +65,18 @@ def _weights(folder: Path, place: str, components: tuple[str, ...]) -> Weights:
             heads[head] = heads.get(head, 0) + count
     size = sum((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
     backbone = read_json(folder / "backbone.json")
+    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, _averaged(folder))
+
+
+def _averaged(folder: Path) -> tuple[tuple[float, str], ...]:
+    """What `baleen average` noted in a checkpoint that it wrote."""
     parts = read_json(folder / "config.json").get("notes", {}).get(NOTE, ())
-    averaged = tuple((part["share"], part["weights_sha256"]) for part in parts)
-    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, averaged)
+    try:
+        return tuple((float(part["share"]), str(part["weights_sha256"])) for part in parts)
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(
+            f"{folder / 'config.json'}: notes: '{NOTE}' is not as `baleen average` writes it"
+        ) from None
 
 
 def _tensors(file: Path) -> tuple[dict[str, int], tuple[str, ...]]:

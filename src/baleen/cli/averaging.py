@@ -24,12 +24,19 @@ def average(
 ) -> None:
     """Average the weights of several trainings of one model.
 
-    They should have started from the same backbone. Measure what comes out: it may be better than any of them. A retriever's
+    They should have started from the same weights. Measure what comes out: it may be better than any of them. A retriever's
     mean encodes otherwise than its parts do, and needs an index of its own.
     """
     from baleen.averaging import NOTE
     from baleen.averaging import average as mean
-    from baleen.checkpoint import resolve, write
+    from baleen.checkpoint import MODEL_FORMAT, read_json, resolve, write
+    from baleen.errors import CheckpointError
+
+    config = out / "config.json"
+    if config.is_file() and read_json(config).get("format") == MODEL_FORMAT:
+        raise CheckpointError(
+            f"{out}: a whole model, all of which would be lost; name a folder in it, such as {out / 'reading'}"
+        )
 
     made = mean([resolve(name) for name in checkpoints], weight)
     write(out, made)

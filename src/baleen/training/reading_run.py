@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from baleen.averaging import NOTE as AVERAGED
 from baleen.checkpoint import OURS, read_json, resolve
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.datasets import Example
@@ -179,6 +180,7 @@ class ReadingRun:
         task = _together(tasks, self.plan.weights)
         outcome = train_heads(reading, task, config, folder / "training", evaluate=measure)
         reading.notes["trained"] = list(tasks)
+        reading.notes.pop(AVERAGED, None)  # what it started from may be a mean, what came of it is none
         self.run.save(reading, folder)
         measured = measure.again(outcome.best_step == outcome.step) if measure else {}
         return {

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from baleen.averaging import NOTE as AVERAGED
 from baleen.checkpoint import OURS, read_json, resolve
 from baleen.config import to_mapping
 from baleen.encoder import Encoder
@@ -298,6 +299,7 @@ class Rounds:
             tokens=self._corpora.by_pid,
             resume=True,
         )
+        encoder.notes.pop(AVERAGED, None)  # what it started from may be a mean, what came of it is none
         self.run.save(encoder, folder)
         return {"records": len(usable), **outcome.report()}
 
