@@ -1,10 +1,11 @@
 """How far a retriever gets by how many matches count: N-hat of the claim's, L-hat of the facts'.
 
     python benchmarks/focus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
-        --sample 20000 --model baleen-small --focus 32,8 16,8 64,8 32,4 all,all
+        --sample 10000 --near 20 --model baleen-small --focus 32,8 16,8 64,8 32,4 all,all
 
 *Reach*: questions with all gold passages found after each hop, with a perfect condenser, over a sample of the corpus that has
-every gold passage; all focuses over one index.  The retriever was trained with a focus of its own: what another would be
+every gold passage; all focuses over one index.  Chance passages are easy to tell from gold ones: `--near 20` adds the first 20 of
+BM25 for each question, which stand in a large corpus too.  The retriever was trained with a focus of its own: what another would be
 worth to one that was trained with it is for `baleen ablate` to say.  Prints a Markdown table.
 """
 
@@ -13,16 +14,19 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from baleen import corpus
 from baleen.encoder import Encoder
 from baleen.errors import BaleenError
+from baleen.evaluation.baselines.bm25 import BM25
 from baleen.index import Index
 from baleen.retriever import Retriever
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import oracle_hops
 from baleen.training.world import CollectionPlan, Source, World, load_world
-from baleen.types import Query, Ranking
+from baleen.types import Passage, Query, Ranking
 
 NAME = "corpus"
 Focus = tuple[int | None, int | None]
@@ -34,6 +38,7 @@ def main() -> None:
     parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
     parser.add_argument("--model", default="baleen-small")
     parser.add_argument("--sample", type=int, default=20_000)
+    parser.add_argument("--near", type=int, default=0)
     parser.add_argument("--depths", default="25,25,25,25")
     parser.add_argument("--focus", nargs="+", default=["32,8", "16,8", "64,8", "32,4", "32,16", "all,all"])
     arguments = parser.parse_args()
@@ -43,12 +48,24 @@ def main() -> None:
         world = load_world([plan], Path(), "drop")
         with tempfile.TemporaryDirectory() as folder:
             encoder = Encoder.load(arguments.model)
-            passages = [world.passages[pid] for pid in world.pids[NAME]]
+            passages = haystack(world, arguments.corpus, arguments.near)
+            print(f"{len(passages):,} passages\n", flush=True)
             index = Index.build(Path(folder) / "index", passages, encoder, total=len(passages))
             depths = [int(depth) for depth in arguments.depths.split(",")]
             print_table(world, Retriever(encoder, index), [read_focus(each) for each in arguments.focus], depths)
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
+
+
+def haystack(world: World, files: Sequence[str], near: int) -> list[Passage]:
+    """The sample, and the first `near` passages of the whole corpus for each question."""
+    chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
+    if near:
+        everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read(files)}
+        rankings = BM25(everything.values()).rank([question.example.text for question in world.train], near)
+        for pid in (f"{NAME}/{pid}" for ranking in rankings for pid in ranking.pids):
+            chosen[pid] = replace(everything[pid], pid=pid)
+    return list(chosen.values())
 
 
 def read_focus(given: str) -> Focus:
