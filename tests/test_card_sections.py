@@ -118,6 +118,14 @@ def test_a_mean_of_trainings_says_so(subject: Subject) -> None:
     assert "average" not in (describing.components(subject) or "")
 
 
+def test_a_difference_says_to_what(subject: Subject) -> None:
+    retriever, reading = subject.weights
+    apart = replace(reading, folder="readers", base="../reading")
+    told = describing.components(replace(subject, weights=(retriever, reading, apart))) or ""
+    assert told.count("is written as its difference to") == 1
+    assert "`readers` is written as its difference to `reading`" in told
+
+
 def test_settings_that_come_with_a_model_are_told(subject: Subject) -> None:
     settings = {"run": {"ranked_by": "reading"}, "condenser": {"threshold": [-2.0, -0.5]}}
     told = describing.components(replace(subject, settings=settings)) or ""

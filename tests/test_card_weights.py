@@ -42,6 +42,13 @@ def test_of_a_mean_the_parts_are_known(tmp_path: Path) -> None:
         read_weights(read_model(folder))
 
 
+def test_of_a_difference_the_base_is_known(tmp_path: Path) -> None:
+    folder = write_fake_model(tmp_path)
+    config = folder / "reading" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base": {"folder": "../whole"}}))
+    assert [each.base for each in read_weights(read_model(folder))] == [None, "../whole"]
+
+
 def test_a_backbone_that_says_little_is_told_as_far_as_it_does() -> None:
     def shape(**backbone: object) -> str:
         return Weights("x", (), backbone, 0, (), 0).shape

@@ -92,7 +92,7 @@ def flip(folder: Path) -> None:
 
 
 REFUSALS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "newer format": (lambda f: edit_config(f, format_version=99), "format version 99.*reads up to 1"),
+    "newer format": (lambda f: edit_config(f, format_version=99), "format version 99.*reads up to 2"),
     "another format": (lambda f: edit_config(f, format="other"), "not a Baleen checkpoint"),
     "another kind": (lambda f: edit_config(f, kind="reader"), "kind 'reader', expected 'flipr'"),
     "lost hash": (lambda f: edit_config(f, tokenizer_sha256=""), "tokenizer were altered"),

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baleen.checkpoint import FORMAT, MODEL_FORMAT, Checkpoint, check_names, read, read_json
+from baleen.checkpoint import FORMAT, MODEL_FORMAT, Checkpoint, check_alike, read, read_json
 from baleen.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def average(folders: Sequence[str | Path], weights: Sequence[float] | None = Non
     for folder, share in zip(folders, shares, strict=True):  # one at a time: they may be large
         found = read(folder, kind)
         first = first or found
-        _check_alike(first, found, str(folder))
+        check_alike(first, found, str(folder))
         for name, tensor in found.tensors.items():
             total[name] = _added(total.get(name), tensor, share, f"{folder}: {name}")
         parts.append({"share": round(share, 6), "weights_sha256": found.weights_sha256, **_history(found.notes)})
@@ -71,20 +71,6 @@ def _kinds(folders: Sequence[str | Path]) -> str:
             raise CheckpointError(f"{folder}: not a Baleen checkpoint; expected a folder that `baleen train` wrote")
         kinds.append(config["kind"])
     return str(kinds[0])
-
-
-def _check_alike(first: Checkpoint, other: Checkpoint, source: str) -> None:
-    if other.tokenizer_sha256 != first.tokenizer_sha256:
-        raise CheckpointError(f"{source}: has another tokenizer than the first; only trainings of one model average")
-    for part in ("settings", "backbone", "tokens"):
-        ours, theirs = getattr(first, part), getattr(other, part)
-        for key in sorted({*ours, *theirs}):
-            if ours.get(key) != theirs.get(key):
-                raise CheckpointError(
-                    f"{source}: {part}: {key} = {theirs.get(key)!r}, and {ours.get(key)!r} in the first; only trainings "
-                    "of one model average"
-                )
-    check_names(other.tensors, first.tensors, source)
 
 
 def _added(total: Tensor | None, tensor: Tensor, share: float, source: str) -> Tensor:

@@ -5,6 +5,8 @@
     model.safetensors       every tensor, `backbone.*` and the heads
     tokenizer.json          the tokenizer, as the tokenizers library writes it
 
+A checkpoint may be written as its difference to another, which its config.json names (`base`): see difference.py.
+
 Nothing is pickled.  `resolve` turns a name into a folder; `read` and `write` move a `Checkpoint` in and out of one.
 """
 
@@ -18,7 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 FORMAT = "baleen-checkpoint"
 MODEL_FORMAT = "baleen-model"  # several checkpoints: see model_folder.py
 OURS = (FORMAT, MODEL_FORMAT)
+BASE = "base"
 FORMAT_VERSION = 1
+DIFFERENCE_VERSION = 2  # of a checkpoint that cannot be read without its base
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -104,8 +108,33 @@ def _download(name: str) -> Path:
 
 def write(folder: str | Path, checkpoint: Checkpoint) -> None:
     """Write `checkpoint` to `folder`, in the place of a checkpoint that stood there before."""
-    with replacing(Path(folder)) as aside:
-        for name, content in _contents(checkpoint):
+    _write(Path(folder), checkpoint, {"format_version": FORMAT_VERSION})
+
+
+def write_difference(folder: str | Path, checkpoint: Checkpoint, base: str | Path, rank: int) -> None:
+    """Write `checkpoint` to `folder` as what it differs by from the one in `base`, which it cannot be read without.
+
+    The two folders keep their places to each other.  Of a retriever, whose indexes hang on every bit, there is none.
+    """
+    from baleen.difference import factored
+
+    if checkpoint.kind != "cross-encoder":
+        raise CheckpointError(
+            f"a {checkpoint.kind} is not written as a difference: its indexes hang on every bit of it"
+        )
+    whole = read(base, checkpoint.kind)
+    if BASE in _read_config(Path(base), checkpoint.kind):
+        raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
+    check_alike(whole, checkpoint, str(folder))
+    stored = replace(checkpoint, tensors=factored(whole.tensors, checkpoint.tensors, rank))
+    place = os.path.relpath(Path(base).resolve(), Path(folder).resolve())
+    told = {"folder": Path(place).as_posix(), "weights_sha256": whole.weights_sha256}
+    _write(Path(folder), stored, {"format_version": DIFFERENCE_VERSION, BASE: told})
+
+
+def _write(folder: Path, checkpoint: Checkpoint, version: Mapping[str, Any]) -> None:
+    with replacing(folder) as aside:
+        for name, content in _contents(checkpoint, version):
             (aside / name).write_bytes(content)
 
 
@@ -135,6 +164,14 @@ def replacing(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def refuse_model(folder: Path) -> None:
+    """Refuse a whole model as the place of a single checkpoint, which `write` would put in the place of all of it."""
+    if (folder / "config.json").is_file() and read_json(folder / "config.json").get("format") == MODEL_FORMAT:
+        raise CheckpointError(
+            f"{folder}: a whole model, all of which would be lost; name a folder in it, such as {folder / 'reading'}"
+        )
+
+
 def _replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
@@ -144,12 +181,12 @@ def _replaceable(folder: Path) -> bool:
         return False
 
 
-def _contents(checkpoint: Checkpoint) -> Iterator[tuple[str, bytes]]:
+def _contents(checkpoint: Checkpoint, version: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
     from safetensors.torch import save
 
     config = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        **version,
         "kind": checkpoint.kind,
         "settings": dict(checkpoint.settings),
         "tokens": dict(checkpoint.tokens),
@@ -189,7 +226,27 @@ def read(folder: str | Path, kind: str) -> Checkpoint:
             raise CheckpointError(
                 f"{path}: its {file} were altered (sha256 {found:.12}..., expected {expected:.12}...)"
             )
-    return checkpoint
+    return checkpoint if BASE not in config else _restored(path, config[BASE], checkpoint)
+
+
+def _restored(path: Path, base: Any, stored: Checkpoint) -> Checkpoint:
+    """A checkpoint out of its difference to the one that it names."""
+    from baleen.difference import restored
+
+    if not isinstance(base, dict) or not all(isinstance(base.get(key), str) for key in ("folder", "weights_sha256")):
+        raise CheckpointError(f"{path / 'config.json'}: {BASE} should have a folder and its weights_sha256")
+    folder = path / base["folder"]
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{path}: is a difference to {folder}, which is missing; keep the two beside each other")
+    if BASE in _read_config(folder, stored.kind):
+        raise CheckpointError(f"{path}: is a difference to {folder}, which is one itself; expected a whole checkpoint")
+    whole = read(folder, stored.kind)
+    if whole.weights_sha256 != base["weights_sha256"]:
+        raise CheckpointError(
+            f"{path}: is a difference to other weights than those in {folder}; put those back, or make it anew"
+        )
+    check_alike(whole, replace(stored, tensors=whole.tensors), str(path))
+    return replace(stored, tensors=restored(whole.tensors, stored.tensors, str(path)))
 
 
 def _read_config(path: Path, kind: str) -> dict[str, Any]:
@@ -203,9 +260,9 @@ def _read_config(path: Path, kind: str) -> dict[str, Any]:
     if config.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a Baleen checkpoint (format {config.get('format')!r}, expected {FORMAT!r})")
     version = config.get("format_version")
-    if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
+    if not isinstance(version, int) or not 1 <= version <= DIFFERENCE_VERSION:
         raise CheckpointError(
-            f"{path}: format version {version!r}, and this Baleen reads up to {FORMAT_VERSION}; install a newer one"
+            f"{path}: format version {version!r}, and this Baleen reads up to {DIFFERENCE_VERSION}; install a newer one"
         )
     if config.get("kind") != kind:
         raise CheckpointError(f"{path}: holds a model of kind {config.get('kind')!r}, expected {kind!r}")
@@ -265,3 +322,18 @@ def check_names(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], sou
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise CheckpointError(f"{source}: tensors {fault}: {', '.join(names[:3])}{more}")
+
+
+def check_alike(first: Checkpoint, other: Checkpoint, source: str) -> None:
+    """Refuse another model than the first: other settings, another backbone, tokenizer or tensors."""
+    if other.tokenizer_sha256 != first.tokenizer_sha256:
+        raise CheckpointError(f"{source}: has another tokenizer than the first; expected two trainings of one model")
+    for part in ("settings", "backbone", "tokens"):
+        ours, theirs = getattr(first, part), getattr(other, part)
+        for key in sorted({*ours, *theirs}):
+            if ours.get(key) != theirs.get(key):
+                raise CheckpointError(
+                    f"{source}: {part}: {key} = {theirs.get(key)!r}, and {ours.get(key)!r} in the first; expected two "
+                    "trainings of one model"
+                )
+    check_names(other.tensors, first.tensors, source)

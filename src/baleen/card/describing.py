@@ -83,6 +83,11 @@ def components(subject: Subject) -> str | None:
     total = sum(each.size for each in subject.weights)
     parts.append(table(["checkpoint", "backbone", "parameters", "type", "bytes"], rows))
     parts.append(f"{total:,} bytes in all.")
+    parts += [
+        f"{_place(each)} is written as its difference to `{Path(each.base).name}`, whose backbone it takes along."
+        for each in subject.weights
+        if each.base is not None
+    ]
     parts += [_mean_of(each) for each in subject.weights if each.averaged]
     if subject.settings:
         chosen = [

@@ -14,7 +14,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from baleen.averaging import NOTE
-from baleen.checkpoint import read_json
+from baleen.checkpoint import BASE, read_json
 from baleen.errors import CheckpointError
 from baleen.model_folder import ModelFolder
 
@@ -28,7 +28,8 @@ class Weights:
     """A checkpoint: its folder, the components that lie in it, and what they weigh.
 
     `heads` are the parameters of each head, which are among `parameters` too; `size` is of all its files, in bytes.
-    Of a mean of several trainings, `averaged` has the share and the hash of the weights of each.
+    Of a mean of several trainings, `averaged` has the share and the hash of the weights of each.  One that is written as
+    its difference to another has that one's folder, from its own on, as its `base`; `parameters` are what is written.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class Weights:
     size: int
     heads: Mapping[str, int] = field(default_factory=dict)
     averaged: tuple[tuple[float, str], ...] = ()
+    base: str | None = None
 
     @property
     def shape(self) -> str:
@@ -65,7 +67,8 @@ def _weights(folder: Path, place: str, components: tuple[str, ...]) -> Weights:
             heads[head] = heads.get(head, 0) + count
     size = sum((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
     backbone = read_json(folder / "backbone.json")
-    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, _averaged(folder))
+    base = read_json(folder / "config.json").get(BASE, {}).get("folder")
+    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, _averaged(folder), base)
 
 
 def _averaged(folder: Path) -> tuple[tuple[float, str], ...]:

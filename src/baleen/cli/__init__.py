@@ -18,6 +18,7 @@
     synthesizing.py     synthesize
     restating.py        restate
     averaging.py        average
+    differing.py        difference
     question_files.py   DATASET:FILE: a file of questions
     carding.py          card
     benching.py         bench ...

@@ -14,6 +14,7 @@ from baleen.cli.benching import bench
 from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
+from baleen.cli.differing import difference
 from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
@@ -47,6 +48,7 @@ for command in (
     synthesize,
     restate,
     average,
+    difference,
     card,
 ):
     app.command()(command)

@@ -29,15 +29,9 @@ def average(
     """
     from baleen.averaging import NOTE
     from baleen.averaging import average as mean
-    from baleen.checkpoint import MODEL_FORMAT, read_json, resolve, write
-    from baleen.errors import CheckpointError
+    from baleen.checkpoint import refuse_model, resolve, write
 
-    config = out / "config.json"
-    if config.is_file() and read_json(config).get("format") == MODEL_FORMAT:
-        raise CheckpointError(
-            f"{out}: a whole model, all of which would be lost; name a folder in it, such as {out / 'reading'}"
-        )
-
+    refuse_model(out)
     made = mean([resolve(name) for name in checkpoints], weight)
     write(out, made)
     shares = [part["share"] for part in made.notes[NOTE]]
