@@ -94,8 +94,9 @@ def test_a_backbone_reads_as_before(padded: bool, monkeypatch: pytest.MonkeyPatc
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows by one with every call of the products: whether anything was masked."""
+    """Grows by one with every call of the products, in float32 too: whether anything was masked."""
     calls: list[bool] = []
+    monkeypatch.setattr(cpu_attention, "_FASTER", (torch.float32, torch.bfloat16))
 
     def noted(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, scale: float) -> Tensor:
         calls.append(seen is not None)
@@ -147,6 +148,16 @@ def test_types_that_differ_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) ->
     expected = scaled_dot_product_attention(query, key, value).transpose(1, 2)
     torch.testing.assert_close(found.float(), expected, atol=0.03, rtol=0)
     assert not calls
+
+
+@torch.no_grad()
+def test_float32_is_left_to_torch_which_is_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(cpu_attention, "attend", lambda *_: calls.append(True))
+    forward(*heads(2, 9))
+    assert not calls
+    forward(*heads(2, 9, torch.bfloat16))
+    assert calls
 
 
 @torch.no_grad()

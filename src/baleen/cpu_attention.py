@@ -3,8 +3,8 @@
     use_products(backbone)              from now on this is how `backbone` attends, as long as nothing is learnt
 
 torch's fused kernel is made for long texts and wide heads.  The texts that are read here have some hundreds of tokens and
-heads of 32 numbers, on which plain products are faster (`baleen bench attention` tells by how much).  What it costs: in
-bfloat16 similarities are rounded before their softmax, which the fused kernel sums up in float32.
+heads of 32 numbers, on which plain products are faster in bfloat16, and no faster in float32 (`baleen bench attention`).  What
+it costs: similarities are rounded before their softmax, which the fused kernel sums up in float32.
 
 Backbones take part whose attention goes through transformers' interface; whatever is not plain attention of texts to all of
 themselves, or is too long for the cache, is left to the fused kernel.
@@ -24,6 +24,7 @@ FUSED = "sdpa"  # as transformers calls torch's own
 _NAME = "baleen_products"
 _SCRATCH = 1 << 21  # bytes of similarities at once
 _LARGEST = 1 << 24  # bytes of one text's similarities, beyond which the fused kernel is the better one
+_FASTER = (torch.bfloat16,)
 _OTHER_KINDS = ("sliding_window", "softcap", "s_aux", "position_bias", "cache")
 
 
@@ -93,6 +94,7 @@ def _is_plain(query: Tensor, key: Tensor, value: Tensor, others: dict[str, Any])
     similarities = query.shape[1] * query.shape[2] ** 2 * query.element_size()
     return (
         alike
+        and query.dtype in _FASTER
         and query.device.type == "cpu"
         and not torch.is_grad_enabled()
         and 0 < similarities <= _LARGEST
