@@ -38,7 +38,7 @@ def test_of_a_mean_the_parts_are_known(tmp_path: Path) -> None:
     retriever, reading = read_weights(read_model(folder))
     assert (retriever.averaged, reading.averaged) == ((), ((0.6, "a" * 64), (0.4, "b" * 64)))
     config.write_text(json.dumps({**json.loads(config.read_text()), "notes": {"averaged": [{"share": 0.6}]}}))
-    with pytest.raises(CheckpointError, match="'averaged' is not as `baleen average` writes it"):
+    with pytest.raises(CheckpointError, match="'averaged' or 'base' is not as `baleen average`"):
         read_weights(read_model(folder))
 
 
@@ -47,6 +47,9 @@ def test_of_a_difference_the_base_is_known(tmp_path: Path) -> None:
     config = folder / "reading" / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "base": {"folder": "../whole"}}))
     assert [each.base for each in read_weights(read_model(folder))] == [None, "../whole"]
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base": "../whole"}))
+    with pytest.raises(CheckpointError, match="'averaged' or 'base' is not as"):
+        read_weights(read_model(folder))
 
 
 def test_a_backbone_that_says_little_is_told_as_far_as_it_does() -> None:

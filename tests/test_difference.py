@@ -176,6 +176,9 @@ def test_an_older_baleen_is_told_by_the_version(model: Path) -> None:
 def test_what_is_not_alike_or_hangs_on_every_bit_is_not_written(model: Path) -> None:
     with pytest.raises(CheckpointError, match="settings: length"):
         write_difference(model / "other", sample(2, settings={"length": 8}), model / "reading", 3)
+    with pytest.raises(CheckpointError, match="is the base itself, which would be lost"):
+        write_difference(model / "reading", sample(2), model / "reading", 3)
+    assert read(model / "reading", KIND).notes == {"seed": 1}
     with pytest.raises(CheckpointError, match="a difference itself"):
         write_difference(model / "other", sample(2), model / "readers", 3)
     with pytest.raises(CheckpointError, match="its indexes hang on every bit"):
@@ -211,6 +214,15 @@ def test_the_command_writes_a_difference(baleen: Baleen, tmp_path: Path) -> None
     done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--rank", 3, "--out", out, "--json")
     assert done.json == {"out": str(out), "bytes": sum(file.stat().st_size for file in out.iterdir())}
     assert read(out, KIND).notes == {"seed": 2}
+
+
+def test_the_command_does_not_write_over_what_it_reads(baleen: Baleen, tmp_path: Path) -> None:
+    for seed, name in ((1, "reading"), (2, "apart")):
+        write(tmp_path / name, sample(seed))
+    for out, said in (("apart", "the checkpoint itself"), ("reading", "the base itself")):
+        done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", tmp_path / out)
+        assert (done.code, said in done.err) == (CheckpointError.exit_code, True)
+    assert [read(tmp_path / name, KIND).notes["seed"] for name in ("reading", "apart")] == [1, 2]
 
 
 def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, model: Path) -> None:

@@ -31,7 +31,7 @@ def average(folders: Sequence[str | Path], weights: Sequence[float] | None = Non
     the first one, and say under "averaged" whose mean it is.
     """
     shares = _shares(folders, weights)
-    kind = _kinds(folders)
+    kind, *_ = [_kind(Path(folder)) for folder in folders]  # each is found to be a checkpoint before any is read
     total: dict[str, Tensor] = {}
     first, parts = None, []
     for folder, share in zip(folders, shares, strict=True):  # one at a time: they may be large
@@ -58,19 +58,15 @@ def _shares(folders: Sequence[str | Path], weights: Sequence[float] | None) -> l
     return [weight / sum(heavy) for weight in heavy]
 
 
-def _kinds(folders: Sequence[str | Path]) -> str:
-    """What the first is, once each has been found to be a checkpoint."""
-    kinds = []
-    for folder in map(Path, folders):
-        config = read_json(folder / "config.json")
-        if config.get("format") == MODEL_FORMAT:
-            raise CheckpointError(
-                f"{folder}: a whole model; name the folders of one component, such as {folder / 'reading'}"
-            )
-        if config.get("format") != FORMAT or not isinstance(config.get("kind"), str):
-            raise CheckpointError(f"{folder}: not a Baleen checkpoint; expected a folder that `baleen train` wrote")
-        kinds.append(config["kind"])
-    return str(kinds[0])
+def _kind(folder: Path) -> str:
+    config = read_json(folder / "config.json")
+    if config.get("format") == MODEL_FORMAT:
+        raise CheckpointError(
+            f"{folder}: a whole model; name the folders of one component, such as {folder / 'reading'}"
+        )
+    if config.get("format") != FORMAT or not isinstance(config.get("kind"), str):
+        raise CheckpointError(f"{folder}: not a Baleen checkpoint; expected a folder that `baleen train` wrote")
+    return str(config["kind"])
 
 
 def _added(total: Tensor | None, tensor: Tensor, share: float, source: str) -> Tensor:

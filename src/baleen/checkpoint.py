@@ -122,6 +122,10 @@ def write_difference(folder: str | Path, checkpoint: Checkpoint, base: str | Pat
         raise CheckpointError(
             f"a {checkpoint.kind} is not written as a difference: its indexes hang on every bit of it"
         )
+    if Path(folder).resolve() == Path(base).resolve():
+        raise CheckpointError(
+            f"{folder}: is the base itself, which would be lost; name another folder for the difference"
+        )
     whole = read(base, checkpoint.kind)
     if BASE in _read_config(Path(base), checkpoint.kind):
         raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
@@ -133,6 +137,7 @@ def write_difference(folder: str | Path, checkpoint: Checkpoint, base: str | Pat
 
 
 def _write(folder: Path, checkpoint: Checkpoint, version: Mapping[str, Any]) -> None:
+    _refuse_model(folder)
     with replacing(folder) as aside:
         for name, content in _contents(checkpoint, version):
             (aside / name).write_bytes(content)
@@ -164,8 +169,8 @@ def replacing(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def refuse_model(folder: Path) -> None:
-    """Refuse a whole model as the place of a single checkpoint, which `write` would put in the place of all of it."""
+def _refuse_model(folder: Path) -> None:
+    """Refuse a whole model as the place of a single checkpoint, which would take the place of all of it."""
     if (folder / "config.json").is_file() and read_json(folder / "config.json").get("format") == MODEL_FORMAT:
         raise CheckpointError(
             f"{folder}: a whole model, all of which would be lost; name a folder in it, such as {folder / 'reading'}"

@@ -25,7 +25,7 @@ _NAME = "baleen_products"
 _SCRATCH = 1 << 21  # bytes of similarities at once
 _LARGEST = 1 << 24  # bytes of one text's similarities, beyond which the fused kernel is the better one
 _FASTER = (torch.bfloat16,)
-_OTHER_KINDS = ("sliding_window", "softcap", "s_aux", "position_bias", "cache")
+NOT_PLAIN = ("sliding_window", "softcap", "s_aux", "position_bias", "cache")  # of which products know nothing
 
 
 def use_products(backbone: Any) -> None:
@@ -98,7 +98,7 @@ def _is_plain(query: Tensor, key: Tensor, value: Tensor, others: dict[str, Any])
         and query.device.type == "cpu"
         and not torch.is_grad_enabled()
         and 0 < similarities <= _LARGEST
-        and all(others.get(name) is None for name in _OTHER_KINDS)
+        and all(others.get(name) is None for name in NOT_PLAIN)
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from baleen.errors import CheckpointError, ConfigError
+from baleen.progress import track
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +28,7 @@ def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: in
     if rank < 1:
         raise ConfigError(f"rank = {rank}, which should be at least 1")
     stored: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
+    for name, tensor in track(list(tensors.items()), "finding differences", unit="tensors"):
         if tensor.equal(base[name]) or (_OF_THE_BASE in name and tensor.dim() == 2):
             continue
         if tensor.dim() == 2 and rank * sum(tensor.shape) < tensor.numel():

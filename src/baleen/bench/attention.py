@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from baleen.bench.report import Columns, number, table
 from baleen.cpu_attention import attend
+from baleen.progress import track
 from baleen.types import Record
 
 LENGTHS = (32, 64, 128, 256, 512)
@@ -34,7 +35,8 @@ class AttentionRow(Record):
 
 def attention_rows(lengths: Sequence[int] = LENGTHS, rounds: int = ROUNDS) -> list[AttentionRow]:
     """In bfloat16 and float32; both ways take turns, so that their ratio holds whatever else the machine does."""
-    return [_row(dtype, length, rounds) for dtype in (torch.bfloat16, torch.float32) for length in lengths]
+    cases = [(dtype, length) for dtype in (torch.bfloat16, torch.float32) for length in lengths]
+    return [_row(*case, rounds) for case in track(cases, "attending", unit="rows")]
 
 
 @torch.inference_mode()

@@ -67,18 +67,20 @@ def _weights(folder: Path, place: str, components: tuple[str, ...]) -> Weights:
             heads[head] = heads.get(head, 0) + count
     size = sum((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
     backbone = read_json(folder / "backbone.json")
-    base = read_json(folder / "config.json").get(BASE, {}).get("folder")
-    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, _averaged(folder), base)
+    averaged, base = _origin(folder / "config.json")
+    return Weights(place, components, backbone, sum(counts.values()), types, size, heads, averaged, base)
 
 
-def _averaged(folder: Path) -> tuple[tuple[float, str], ...]:
-    """What `baleen average` noted in a checkpoint that it wrote."""
-    parts = read_json(folder / "config.json").get("notes", {}).get(NOTE, ())
+def _origin(file: Path) -> tuple[tuple[tuple[float, str], ...], str | None]:
+    """What `baleen average` and `baleen difference` noted in a checkpoint that they wrote."""
+    config = read_json(file)
     try:
-        return tuple((float(part["share"]), str(part["weights_sha256"])) for part in parts)
-    except (KeyError, TypeError, ValueError):
+        parts = config.get("notes", {}).get(NOTE, ())
+        averaged = tuple((float(part["share"]), str(part["weights_sha256"])) for part in parts)
+        return averaged, str(config[BASE]["folder"]) if BASE in config else None
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise CheckpointError(
-            f"{folder / 'config.json'}: notes: '{NOTE}' is not as `baleen average` writes it"
+            f"{file}: '{NOTE}' or '{BASE}' is not as `baleen average` and `baleen difference` write them"
         ) from None
 
 

@@ -29,9 +29,8 @@ def average(
     """
     from baleen.averaging import NOTE
     from baleen.averaging import average as mean
-    from baleen.checkpoint import refuse_model, resolve, write
+    from baleen.checkpoint import resolve, write
 
-    refuse_model(out)
     made = mean([resolve(name) for name in checkpoints], weight)
     write(out, made)
     shares = [part["share"] for part in made.notes[NOTE]]

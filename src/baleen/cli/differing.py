@@ -22,10 +22,13 @@ def difference(
 
     A model folder may then have readers with a backbone of their own for little more than those that they share.
     """
-    from baleen.checkpoint import read, refuse_model, resolve, write_difference
+    from baleen.checkpoint import read, resolve, write_difference
     from baleen.crossencoder import KIND
+    from baleen.errors import CheckpointError
 
-    refuse_model(out)
-    write_difference(out, read(resolve(checkpoint), KIND), base, rank)
+    source = resolve(checkpoint)
+    if source.resolve() == out.resolve():
+        raise CheckpointError(f"{out}: is the checkpoint itself, which would be lost; name another folder")
+    write_difference(out, read(source, KIND), base, rank)
     size = sum(file.stat().st_size for file in out.iterdir())
     typer.echo(json.dumps({"out": str(out), "bytes": size}) if as_json else f"{out}: {size:,} bytes")

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from baleen.cpu_attention import NOT_PLAIN
 from baleen.tokenization import moved
 
 _NAME = "baleen_within_texts"
 _HALF = (torch.bfloat16, torch.float16)
-_NOT_PLAIN = ("sliding_window", "softcap", "s_aux")  # of which the kernels here know nothing
 _ALIGNED = 8  # numbers of which a head's width must be a multiple for the kernels
 
 
@@ -90,7 +90,7 @@ def _attend(
     **others: Any,
 ) -> tuple[Tensor, None]:
     """As transformers calls it: (1, heads, T, d) each -> (1, T, heads, d)."""
-    unknown = [name for name in _NOT_PLAIN if others.get(name) is not None]
+    unknown = [name for name in NOT_PLAIN if others.get(name) is not None]
     if unknown:
         raise ValueError(f"attention with {', '.join(unknown)} is not done here")
     texts = _current.get()
