@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from baleen import cli
+from baleen.cli.chain import Chain
+from baleen.cli.document import VERIFY
 from baleen.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.index import Index
 from baleen.model_folder import write_model
-from baleen.types import Answer, Fact, Hop, Verdict
+from baleen.types import Answer, Condensed, Fact, Hop, Passage, Query, Verdict
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
@@ -138,6 +140,20 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
     assert "untrained" not in done.out
     assert "\x1b" not in done.out
     assert max(map(len, lines)) > 80
+
+
+def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys: pytest.CaptureFixture[str]) -> None:
+    old, joined, new = CORPUS[0].fact(1, 2.0, 1), CORPUS[1].fact(0, -3.0, 1), CORPUS[2].fact(0, 1.0, 2)
+    Chain(VERIFY, None).hop(2, Hop(Query(CLAIM, (old,)), condensed=Condensed((joined, old))))  # type: ignore[arg-type]
+    told = "  taken up after all\n" + f"     -3.00  {joined.title}: {joined.text}\n"
+    assert capsys.readouterr().out.endswith("0 facts kept in 0.0 ms, beside 2 from before\n" + told)
+    Chain(VERIFY, Titles()).hop(2, Hop(Query(CLAIM, (old,)), condensed=Condensed((old, new))))  # type: ignore[arg-type]
+    assert "taken up" not in capsys.readouterr().out
+
+
+class Titles:
+    def passage(self, pid: str) -> Passage:
+        return next(passage for passage in CORPUS if passage.pid == pid)
 
 
 def test_a_person_reads_the_answer(baleen: Baleen) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from baleen.condenser import Condenser, CondenserConfig, finish
+from baleen.condenser import Condenser, CondenserConfig
 from baleen.errors import ConfigError
-from baleen.types import Condensed, Fact, Passage, Query
+from baleen.types import Condensed, Fact, Hit, Hop, Passage, Query, Ranking, Trace
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, facts_of
 
@@ -180,21 +180,15 @@ def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
     assert all(spent > 0 for spent in condensed.seconds.values())
 
 
-def test_facts_that_were_only_to_lead_on_do_not_stand_at_the_end() -> None:
-    reading = ScriptedCrossEncoder(sentences=rising(4, 3, 2, 1), facts=rising(2.0, 0.5, -1.5, -3.0))
-    config = CondenserConfig(threshold=(-2, 0.5))
-    condensed = condense(reading, replace(TOWN, spans=TOWN.spans[:4]), threshold=config.threshold)
-    assert places(condensed) == [("town", 0), ("town", 1), ("town", 2)], "the first threshold holds on the way"
-    finished = finish(condensed, config)
-    assert places(finished) == [("town", 0)], "a score on the second threshold is not above it"
-    assert reasons(finished) == {
-        ("town", 0): "above the threshold",
-        ("town", 1): "not above the threshold of 0.5 at the end",
-        ("town", 2): "not above the threshold of 0.5 at the end",
-        ("town", 3): "not above the threshold of -2",
-    }
-    assert [each.kept for each in finished.judgements] == [True, False, False, False]
-    assert finish(finished, config) == finished
+def test_a_run_ends_with_the_facts_that_stand_by_its_settings() -> None:
+    reading = ScriptedCrossEncoder(sentences=rising(4, 3) | {MAYOR: 2.0}, facts=rising(2.0, -1.5) | {MAYOR: -3.0})
+    condenser = Condenser(reading, reading, CondenserConfig(threshold=(-2, 0.5), least_passages=2))  # type: ignore[arg-type]
+    passages = {passage.pid: passage for passage in (TOWN, CORPUS[2])}
+    (condensed,) = condenser.condense([Query(CLAIM)], [list(passages.values())])
+    assert places(condensed) == [("town", 0), ("town", 1)], "the first threshold holds on the way"
+    hop = Hop(Query(CLAIM), ranking=Ranking((Hit("town", 1.0), Hit("p2", 0.5))), condensed=condensed)
+    finished = condenser.finish(Trace(Query(CLAIM), (hop,)), passages.__getitem__)
+    assert [(fact.pid, fact.sid) for fact in finished.facts] == [("town", 0), ("p2", 1)]
 
 
 def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_the_end() -> None:
@@ -204,10 +198,10 @@ def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_t
     assert places(condensed) == [("p0", 1), ("town", 0)]
 
 
-def test_with_one_threshold_the_end_changes_nothing() -> None:
-    reading = ScriptedCrossEncoder(sentences=rising(4, 3, 2), facts=rising(2.0, -0.5, -1.5))
-    condensed = condense(reading, TOWN, threshold=-1)
-    assert finish(condensed, CondenserConfig(threshold=-1)) == condensed
+@pytest.mark.parametrize("settings", [{"least_passages": -1}, {"least_passages": 3, "max_facts": 2}])
+def test_the_least_number_of_passages_is_no_more_than_the_most_facts(settings: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="which should be 0 or more, and no more than max_facts"):
+        CondenserConfig(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("threshold", [(), (1.0,), (1.0, 2.0, 3.0), (0.0, math.nan), (0.0, None)])

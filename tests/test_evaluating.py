@@ -102,8 +102,8 @@ class Nothing:
     def condense(self, queries: Sequence[Query], *_: Any) -> list[Any]:
         return [Condensed() for _ in queries]
 
-    def finish(self, condensed: Condensed) -> Condensed:
-        return condensed
+    def finish(self, trace: Trace, *_: Any) -> Trace:
+        return trace
 
 
 class Says:

@@ -20,7 +20,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"cluster", "training", "evaluation", "ablation", "bench", "card", "synthesis", "restating"}),
     frozenset({"system", "results"}),
     frozenset({"pipeline", "hybrid", "explain"}),
-    frozenset({"embedded", "follower", "retriever", "condenser", "standin", "reader", "reranker"}),
+    frozenset({"embedded", "follower", "retriever", "condenser", "evidence", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder", "averaging"}),
     frozenset({"checkpoint", "difference", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized", "cpu_attention"}),
     frozenset({"ahead", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch", "names"}),

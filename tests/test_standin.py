@@ -5,10 +5,11 @@ from typing import Any
 
 from baleen.condenser import CondenserConfig
 from baleen.standin import CONFIG, StandIn
-from baleen.types import Condensed, Fact, Passage, Query
+from baleen.types import Condensed, Fact, Hop, Passage, Query, Trace
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, facts_of
 
+PASSAGES = {passage.pid: passage for passage in CORPUS}
 READING = ScriptedCrossEncoder(reranker={TEACHES: 2.0, STANDS: 1.0, MAYOR: 3.0, CORPUS[0].sentences[0]: 0.0})
 
 
@@ -19,8 +20,8 @@ def condense(*passages: Passage, facts: tuple[Fact, ...] = (), hop: int = 1, **s
 
 
 def test_facts_that_a_query_came_with_stand_at_the_end() -> None:
-    condensed = Condensed((Fact("p0", 0, "", "", 0.0),))
-    assert StandIn(ScriptedCrossEncoder()).finish(condensed) == condensed  # type: ignore[arg-type]
+    trace = Trace(Query(CLAIM), (Hop(Query(CLAIM), condensed=Condensed((Fact("p0", 0, "", "", 0.0),))),))
+    assert StandIn(ScriptedCrossEncoder()).finish(trace, PASSAGES.__getitem__) == trace  # type: ignore[arg-type]
 
 
 def test_the_best_two_sentences_above_the_threshold_are_kept_best_first() -> None:

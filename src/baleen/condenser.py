@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 from baleen.crossencoder import CrossEncoder
 from baleen.errors import ConfigError
+from baleen.evidence import standing
 from baleen.stopwatch import Stopwatch
-from baleen.types import Condensed, Fact, Judgement, Passage, Query
+from baleen.types import Condensed, Fact, Judgement, Passage, Query, Trace
 
 FIRST, SECOND = "sentences", "facts"
 
@@ -32,17 +33,23 @@ class CondenserConfig:
     `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
     stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
     are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
+    Where these come from fewer than `least_passages`, the best sentences of the next best passages stand beside them.
     """
 
     pool: int = 9
     threshold: Threshold = 0.0
     max_facts: int | None = None
+    least_passages: int = 0
 
     def __post_init__(self) -> None:
         for name in ("pool", "max_facts"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
+        if not 0 <= self.least_passages <= (math.inf if self.max_facts is None else self.max_facts):
+            raise ConfigError(
+                f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts"
+            )
         both = self._both
         if len(both) != 2 or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):
             raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number, or two of them")
@@ -88,8 +95,8 @@ class Condenser:
             for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
         ]
 
-    def finish(self, condensed: Condensed) -> Condensed:
-        return finish(condensed, self.config)
+    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+        return finish(trace, passage, self.config)
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
@@ -138,7 +145,7 @@ def launch_sentences(
         scores = iter(said())
         return [
             [
-                sentence_fact(passage, sid, float(score), hop)
+                passage.fact(sid, float(score), hop)
                 for passage, row in rows
                 for sid, score in zip(row.keys, next(scores)[:, 0], strict=True)
             ]
@@ -146,11 +153,6 @@ def launch_sentences(
         ]
 
     return collect
-
-
-def sentence_fact(passage: Passage, sid: int, score: float, hop: int) -> Fact:
-    start, end = passage.spans[sid]
-    return Fact(passage.pid, sid, passage.title, passage.text[start:end], score, hop)
 
 
 def unknown(facts: Sequence[Fact], query: Query) -> list[Fact]:
@@ -194,16 +196,16 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
     return False, f"not above the threshold of {config.leading:g}"
 
 
-def finish(condensed: Condensed, config: CondenserConfig) -> Condensed:
-    """A last hop's facts without those that were only to lead on."""
-    dropped = {(fact.pid, fact.sid) for fact in condensed.facts if config.leading < fact.score <= config.final}
-    reason = f"not above the threshold of {config.final:g} at the end"
-    judgements = [
-        replace(each, kept=False, reason=reason) if (each.pid, each.sid) in dropped else each
-        for each in condensed.judgements
-    ]
-    facts = tuple(fact for fact in condensed.facts if (fact.pid, fact.sid) not in dropped)
-    return replace(condensed, facts=facts, judgements=tuple(judgements))
+def finish(trace: Trace, passage: Callable[[str], Passage], config: CondenserConfig) -> Trace:
+    """A run that is over, with the facts that stand at its end."""
+    return standing(
+        trace,
+        passage,
+        leading=config.leading,
+        final=config.final,
+        least=config.least_passages,
+        most=config.max_facts,
+    )
 
 
 def left_out(fact: Fact, config: CondenserConfig) -> Judgement:

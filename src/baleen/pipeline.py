@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ class Reading(Protocol):
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]: ...
 
-    def finish(self, condensed: Condensed) -> Condensed:
-        """What is left of a last hop's facts, some of which may have been there to lead on only."""
+    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+        """A run after its last hop, with the facts that stand: some may have been there to lead on only."""
 
 
 class Reader(Protocol):
@@ -48,9 +48,9 @@ def run(
         hops = take_hop([traces[place] for place in going], retriever, reading, number, depth) if going else []
         for place, hop in zip(going, hops, strict=True):
             reason = _reason_to_stop(hop, number, stop_early)
-            if reason or number == len(depths):
-                hop = replace(hop, condensed=reading.finish(hop.condensed))
-            traces[place] = replace(traces[place], hops=(*traces[place].hops, hop), stopped=reason)
+            trace = replace(traces[place], hops=(*traces[place].hops, hop), stopped=reason)
+            over = reason or number == len(depths)
+            traces[place] = reading.finish(trace, retriever.passage) if over else trace
         yield list(traces)
 
 

@@ -5,11 +5,11 @@ The reranking pipeline's counterpart of the condenser: what it adds to the query
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.types import WHOLE, Condensed, Fact, Hit, Judgement, Passage, Query, Ranking
+from baleen.types import WHOLE, Condensed, Fact, Hit, Judgement, Passage, Query, Ranking, Trace
 
 STAGE = "reranker"
 
@@ -54,8 +54,8 @@ class Reranker:
             for number, (query, ranking, own) in enumerate(zip(queries, rankings, passages, strict=True))
         ]
 
-    def finish(self, condensed: Condensed) -> Condensed:
-        return condensed  # every passage that led on is a passage that stands
+    def finish(self, trace: Trace, _: Callable[[str], Passage]) -> Trace:
+        return trace  # every passage that led on is a passage that stands
 
 
 def _choose(query: Query, ranking: Ranking, passages: dict[str, Passage], hop: int) -> Condensed:

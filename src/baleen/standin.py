@@ -7,12 +7,12 @@ alone: with facts next to it, a relevance score that never met any likes everyth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from baleen.condenser import FIRST, CondenserConfig, best, decision, finish, left_out, sentence_fact, unknown
+from baleen.condenser import FIRST, CondenserConfig, best, decision, finish, left_out, unknown
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.types import Condensed, Fact, Judgement, Passage, Query
+from baleen.types import Condensed, Fact, Judgement, Passage, Query, Trace
 
 HEAD = "reranker"
 CONFIG = CondenserConfig(pool=2, threshold=0.0)
@@ -37,8 +37,8 @@ class StandIn:
             for number, (query, new) in enumerate(zip(queries, scored, strict=True))
         ]
 
-    def finish(self, condensed: Condensed) -> Condensed:
-        return finish(condensed, self.config)
+    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+        return finish(trace, passage, self.config)
 
     def _score(
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: Stopwatch
@@ -55,9 +55,7 @@ class StandIn:
         scores = iter(self.relevance.score(HEAD, [row for own in rows for row in own]))
         for number, own in enumerate(rows):
             watch.read(number, FIRST, sum(map(len, own)))
-        return [
-            [sentence_fact(passage, sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places
-        ]
+        return [[passage.fact(sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places]
 
     def _settle(self, query: Query, new: Sequence[Fact]) -> Condensed:
         config = self.config

@@ -44,6 +44,11 @@ class Passage(Record):
     def sentences(self) -> tuple[str, ...]:
         return tuple(self.text[start:end] for start, end in self.spans)
 
+    def fact(self, sid: int, score: float, hop: int) -> Fact:
+        """Sentence `sid` as a fact."""
+        start, end = self.spans[sid]
+        return Fact(self.pid, sid, self.title, self.text[start:end], score, hop)
+
     @classmethod
     def from_sentences(cls, pid: str, title: str, sentences: Sequence[str], metadata: Metadata | None = None) -> Self:
         """Join sentences into a text, one space between two of them unless one is there already."""
@@ -157,6 +162,16 @@ class Judgement(Record):
     kept: bool = False
     reason: str = ""
 
+    @property
+    def last(self) -> float:
+        """The score of the last stage that it got to."""
+        return self.second if self.second is not None else self.first or 0.0
+
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """What two sentences are compared by: whether it got to be among the facts, then the sum of its scores."""
+        return self.second is not None, (self.first or 0.0) + (self.second or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Condensed(Record):
@@ -249,23 +264,22 @@ class Trace(Record):
         return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))
 
     def _by_reading(self) -> Ranking:
-        """By what was made of their sentences; those that were not read come last, as they are by hops.
+        """By their best sentences; those that were not read come last, as they are by hops."""
+        found = {hit.pid: hit for hit in self._by_hops()}
+        read = {best.pid: Hit(best.pid, best.worth[1]) for best in self.best_sentences() if best.pid in found}
+        return Ranking((*read.values(), *(hit for pid, hit in found.items() if pid not in read)))
 
-        A passage counts as its best sentence, a sentence as the sum of the scores that it last had beside its passage
-        and among the facts.  Sentences that got to be among the facts go before those that never did.
-        """
-        first: dict[tuple[str, int], float] = {}
-        second: dict[tuple[str, int], float] = {}
+    def best_sentences(self) -> tuple[Judgement, ...]:
+        """Of each passage that was read the sentence of most worth, best first, with the scores that it last had."""
+        read: dict[tuple[str, int], Judgement] = {}
         for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
-            for scores, score in ((first, judged.first), (second, judged.second)):
-                if score is not None:
-                    scores[judged.pid, judged.sid] = score
-        best: dict[str, tuple[bool, float]] = {}
-        for place in first | second:
-            worth = (place in second, first.get(place, 0.0) + second.get(place, 0.0))
-            best[place[0]] = max(worth, best.get(place[0], worth))
-        found = self._by_hops()
-        read = sorted(
-            (pid for pid in found.pids if pid in best), key=lambda pid: (not best[pid][0], -best[pid][1], pid)
-        )
-        return Ranking((*(Hit(pid, best[pid][1]) for pid in read), *(hit for hit in found if hit.pid not in best)))
+            if judged.first is None and judged.second is None:
+                continue  # it was kept before, and not read again
+            known = read.get((judged.pid, judged.sid), judged)
+            first = known.first if judged.first is None else judged.first
+            second = known.second if judged.second is None else judged.second
+            read[judged.pid, judged.sid] = Judgement(judged.pid, judged.sid, first, second)
+        best: dict[str, Judgement] = {}
+        for each in read.values():
+            best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.worth, -judged.sid))
+        return tuple(sorted(best.values(), key=lambda judged: (not judged.worth[0], -judged.worth[1], judged.pid)))

@@ -41,6 +41,7 @@ class Chain:
         self._print(0)
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
         self._kept([fact for fact in hop.facts if fact.hop == number], hop)
+        self._joined(number, hop)
         self._dropped(hop)
 
     def _kept(self, new: list[Fact], hop: Hop) -> None:
@@ -53,6 +54,15 @@ class Chain:
             for fact in new:
                 if fact.pid == pid:
                     self._print(4, (f"{fact.score:6.2f}  ", "dim"), _short(fact.text))
+
+    def _joined(self, number: int, hop: Hop) -> None:
+        """Sentences of earlier hops that stand after all."""
+        known = {(fact.pid, fact.sid) for fact in hop.query.facts}
+        joined = [fact for fact in hop.facts if fact.hop != number and (fact.pid, fact.sid) not in known]
+        if joined:
+            self._print(2, ("taken up after all", "green"))
+        for fact in joined:
+            self._print(4, (f"{fact.score:6.2f}  ", "dim"), f"{fact.title}: {_short(fact.text)}")
 
     def _dropped(self, hop: Hop) -> None:
         rejected = {(each.pid, each.sid): each for each in hop.condensed.judgements if not each.kept}

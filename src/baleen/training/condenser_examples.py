@@ -17,7 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from baleen.condenser import best, sentence_fact
+from baleen.condenser import best
 from baleen.datasets import Example
 from baleen.training.supervision import Lookup, Step
 from baleen.types import WHOLE, Fact, Passage, Query, Record
@@ -177,7 +177,7 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
     def facts(example: Example) -> list[Fact]:
         golds = [passages(pid) for pid in dict.fromkeys(example.gold)]
         return [
-            sentence_fact(passage, sid, 0.0, 0)
+            passage.fact(sid, 0.0, 0)
             for passage in golds
             for sid in gold_sids(example, Query(example.text), passage, scorer, inferred)
         ]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from baleen.condenser import FIRST, score_sentences, sentence_fact
+from baleen.condenser import FIRST, score_sentences
 from baleen.crossencoder import CrossEncoder
 from baleen.crossinputs import CrossInput
 from baleen.progress import progress
@@ -49,7 +49,7 @@ def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Looku
         for some, collect in _one_ahead(launched):
             for step, places in zip(some, collect(), strict=True):
                 found.setdefault(step.supervised.qid, []).extend(
-                    sentence_fact(passage(pid), sid, -score, _hop(step)) for score, pid, sid in nsmallest(KEPT, places)
+                    passage(pid).fact(sid, -score, _hop(step)) for score, pid, sid in nsmallest(KEPT, places)
                 )
             bar.advance(len(some))
     return found
@@ -128,7 +128,7 @@ def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passag
     for pid in hop.positives:
         read = passage(pid)
         for sid in gold_sids(step.state.example, hop.query, read, lambda query, own: scores[query.text, own.pid]):
-            yield sentence_fact(read, sid, 0.0, hop.hop)
+            yield read.fact(sid, 0.0, hop.hop)
 
 
 def _scored(reading: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[list[Fact]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from baleen.condenser import best, sentence_fact
+from baleen.condenser import best
 from baleen.datasets import Example
 from baleen.training.condenser_examples import gold_sids
 from baleen.training.likely_sentences import likelihood_scorer, shared_words
@@ -30,7 +30,7 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
         gold, others = list[Fact](), list[Fact]()
         for passage in map(passages, dict.fromkeys(example.gold)):
             sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
-            gold += [sentence_fact(passage, sid, 0.0, hop) for sid in sids]
+            gold += [passage.fact(sid, 0.0, hop) for sid in sids]
             others += best(_others(example, passage, sids, hop), KEPT)
         return Scored(example.qid, tuple(others), tuple(gold))
 
@@ -40,5 +40,5 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
 def _others(example: Example, passage: Passage, gold: Sequence[int], hop: int) -> list[Fact]:
     """The sentences of a passage that are not blank, but for the gold ones."""
     scores = shared_words(example, passage)
-    facts = (sentence_fact(passage, sid, scores[sid], hop) for sid in range(len(scores)) if sid not in gold)
+    facts = (passage.fact(sid, scores[sid], hop) for sid in range(len(scores)) if sid not in gold)
     return [fact for fact in facts if fact.text.strip()]
