@@ -14,21 +14,19 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from baleen import corpus
+from near_corpus import haystack, sample
+
 from baleen.encoder import Encoder
 from baleen.errors import BaleenError
-from baleen.evaluation.baselines.bm25 import BM25
 from baleen.index import Index
 from baleen.retriever import Retriever
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import oracle_hops
-from baleen.training.world import CollectionPlan, Source, World, load_world
-from baleen.types import Passage, Query, Ranking
+from baleen.training.world import World
+from baleen.types import Query, Ranking
 
-NAME = "corpus"
 Focus = tuple[int | None, int | None]
 
 
@@ -42,10 +40,8 @@ def main() -> None:
     parser.add_argument("--depths", default="25,25,25,25")
     parser.add_argument("--focus", nargs="+", default=["32,8", "16,8", "64,8", "32,4", "32,16", "all,all"])
     arguments = parser.parse_args()
-    sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
-    plan = CollectionPlan(NAME, tuple(arguments.corpus), sources, sample=arguments.sample)
     try:
-        world = load_world([plan], Path(), "drop")
+        world = sample(arguments.corpus, arguments.questions, arguments.sample)
         with tempfile.TemporaryDirectory() as folder:
             encoder = Encoder.load(arguments.model)
             passages = haystack(world, arguments.corpus, arguments.near)
@@ -55,17 +51,6 @@ def main() -> None:
             print_table(world, Retriever(encoder, index), [read_focus(each) for each in arguments.focus], depths)
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
-
-
-def haystack(world: World, files: Sequence[str], near: int) -> list[Passage]:
-    """The sample, and the first `near` passages of the whole corpus for each question."""
-    chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
-    if near:
-        everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read(files)}
-        rankings = BM25(everything.values()).rank([question.example.text for question in world.train], near)
-        for pid in (f"{NAME}/{pid}" for ranking in rankings for pid in ranking.pids):
-            chosen[pid] = replace(everything[pid], pid=pid)
-    return list(chosen.values())
 
 
 def read_focus(given: str) -> Focus:

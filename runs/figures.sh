@@ -15,6 +15,7 @@
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
 # synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
+# near        the five dev files at fewer passages, the three of the large corpus over what stands near to their questions: for two cores, half an hour
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
 # Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.
@@ -26,6 +27,7 @@ KIT=${KIT:-runs/kit}
 MODEL=${MODEL:-checkpoints/baleen-small}
 FIGURES=${FIGURES:-runs/figures-$(basename "$MODEL")}
 SYNTHETIC=${SYNTHETIC:-runs/synthetic.jsonl.gz}
+PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 BACKBONE=${BACKBONE:-bge-small-en-v1.5}
 LARGE=(hover hotpotqa exfever)
 FILES=("${LARGE[@]}" 2wiki musique)
@@ -113,7 +115,7 @@ part_focus() {
         model=$FIGURES/focused/$focus
         if [ ! -e "$model/config.json" ]; then
             step mkdir -p "$model"
-            step cp -r "$MODEL/retriever" "$MODEL/reading" "$model"
+            step cp -r "$MODEL/retriever" "$MODEL"/read* "$model"
             step sed -E -i "/query_focus/s/[0-9]+/$focus/" "$model/retriever/config.json"
             step cp "$MODEL/config.json" "$model"
         fi
@@ -153,12 +155,34 @@ synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it 
     local name=$1 model=$FIGURES/synthesis/$1 dataset
     step "$BALEEN" train "runs/synthesis-$name.toml"
     step mkdir -p "$model"
-    step cp -r "$MODEL/config.json" "$MODEL/reading" "runs/synthesis-$name/model/retriever" "$model"
+    step cp -r "$MODEL/config.json" "$MODEL"/read* "runs/synthesis-$name/model/retriever" "$model"
     index "$model" "$FIGURES/synthesis-index/$name"
     for dataset in "${FILES[@]}"; do
         evaluate "synthesis-$name" "$dataset" "$dataset" --model "$model" \
             --index "$FIGURES/synthesis-index/$name/$(collection "$dataset")"
     done
+}
+
+part_near() {
+    local folder=$FIGURES/near dataset large=() hops=(--hops 3 -k 10)
+    read -r -a large <<< "$(corpus wiki)"
+    [ -n "$DRY_RUN" ] || mkdir -p "$folder"
+    near claims --questions "hover:$KIT/hover/dev.json" "exfever:$KIT/exfever/dev.json" --sample 6000
+    near corpus --questions "hotpotqa:$KIT/hotpotqa/dev.json" --sample 3000 --beside "$folder/claims.jsonl.gz"
+    build_index "$MODEL" "$folder/corpus.jsonl.gz" "$FIGURES/index/near"
+    for dataset in 2wiki musique; do build_index "$MODEL" "$(corpus "$dataset")" "$FIGURES/index/$dataset"; done
+    for dataset in hover exfever; do
+        evaluate near "$dataset" "$dataset" --model "$MODEL" --index "$FIGURES/index/near" "${hops[@]}"
+    done
+    evaluate near hotpotqa hotpotqa --model "$MODEL" --index "$FIGURES/index/near" --hops 2 -k 10
+    shipped near 2wiki 2wiki "${hops[@]}"
+    shipped near musique musique
+}
+
+near() { # near NAME OPTION...: what stands near to some questions of the large corpus
+    local file=$FIGURES/near/$1.jsonl.gz
+    shift
+    [ -e "$file" ] || step "$PYTHON" benchmarks/near_corpus.py "${large[@]}" "$@" --near 20 --out "$file"
 }
 
 part_speed() {
@@ -168,7 +192,7 @@ part_speed() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(index dev hops order names focus pipelines untrained synthesis speed)
+[ $# -gt 0 ] || parts=(index dev hops order names focus pipelines untrained synthesis near speed)
 for part in "${parts[@]}"; do
     declare -F "part_$part" > /dev/null || { echo "error: there is no part '$part'" >&2; exit 2; }
     "part_$part"

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import typer
 
 from baleen.ablation.plan import read_ablation
 from baleen.cli.app import app
+from baleen.corpus import read, write
 from baleen.datasets import read_examples
 from baleen.training.plan import read_plan
+from fakes import CORPUS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("runs/hover.sh", "runs/hotpotqa.sh", "runs/figures.sh", "benchmarks/run.sh")
@@ -115,6 +118,38 @@ def test_figures_by_how_many_matches_count(tmp_path: Path) -> None:
         assert json.loads(made) == json.loads(settings) | {
             "settings": json.loads(settings)["settings"] | {"query_focus": focus}
         }
+
+
+def test_figures_that_two_cores_can_make(tmp_path: Path) -> None:
+    steps = ours("runs/figures.sh", tmp_path, "near")
+    assert [step["out"].name for step in steps[:3]] == ["near", "2wiki", "musique"]
+    assert [(step["dataset"], step["index"].name, step["hops"], step["k"]) for step in steps[3:]] == [
+        ("hover", "near", 3, "10"),
+        ("exfever", "near", 3, "10"),
+        ("hotpotqa", "near", 2, "10"),
+        ("2wiki", "2wiki", 3, "10"),
+        ("musique", "musique", None, None),
+    ]
+
+
+@pytest.mark.parametrize("part", ["focus", "synthesis"])
+def test_a_model_made_of_the_shipped_one_has_all_its_readers(part: str, tmp_path: Path) -> None:
+    commands = dry_run("runs/figures.sh", part, FIGURES=str(tmp_path), FOCUS="8", SYNTHESIS="human")
+    copied = {Path(word).name for command in commands if command[:2] == ["cp", "-r"] for word in command[2:-1]}
+    shipped = json.loads((ROOT / "checkpoints/baleen-small/config.json").read_text())
+    assert set(shipped["components"].values()) <= copied
+
+
+def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
+    write(CORPUS, tmp_path / "all.jsonl")
+    (tmp_path / "questions.jsonl").write_text(
+        json.dumps({"id": "q", "text": CORPUS[5].sentences[0], "gold": [CORPUS[0].title]}) + "\n"
+    )
+    write([replace(CORPUS[7], pid="before")], tmp_path / "before.jsonl")
+    command = [sys.executable, ROOT / "benchmarks/near_corpus.py", "all.jsonl", "--questions", "own:questions.jsonl"]
+    options = ["--sample", "1", "--near", "1", "--beside", "before.jsonl", "--out", "near.jsonl.gz"]
+    subprocess.run([*command, *options], cwd=tmp_path, check=True, capture_output=True)
+    assert [passage.pid for passage in read([tmp_path / "near.jsonl.gz"])] == ["before", CORPUS[0].pid, CORPUS[5].pid]
 
 
 def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""A corpus that two cores can index and that is still hard: what stands near to the questions of a large one.
+
+    python benchmarks/near_corpus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
+        --sample 6000 --near 20 --out near.jsonl.gz
+
+Every gold passage of the questions, the first 20 of BM25 for each of them in the whole corpus, and others by chance, so that
+gold ones and others are 6,000.  `--beside FILE` takes the passages of a corpus that was made so before along.  Figures over such a
+corpus are for comparing with each other, not with those over the large one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from baleen import corpus
+from baleen.errors import BaleenError
+from baleen.evaluation.baselines.bm25 import BM25
+from baleen.training.world import CollectionPlan, Source, World, load_world
+from baleen.types import Passage
+
+NAME = "corpus"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
+    parser.add_argument("--sample", type=int, default=6_000)
+    parser.add_argument("--near", type=int, default=20)
+    parser.add_argument("--beside", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    try:
+        corpus.check_writable(arguments.out)
+        world = sample(arguments.corpus, arguments.questions, arguments.sample)
+        found = (replace(each, pid=bare(each.pid)) for each in haystack(world, arguments.corpus, arguments.near))
+        before = corpus.read([arguments.beside]) if arguments.beside else ()
+        written = corpus.write({passage.pid: passage for passage in (*before, *found)}.values(), arguments.out)
+        print(f"{arguments.out}: {written:,} passages")
+    except BaleenError as error:
+        parser.exit(error.exit_code, f"{error}\n")
+
+
+def sample(files: Sequence[str], questions: Sequence[str], size: int) -> World:
+    """The questions, over so many passages of the corpus, all gold ones among them; ids have `corpus/` before them."""
+    sources = tuple(Source(*each.split(":", 1)) for each in questions)
+    return load_world([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
+
+
+def haystack(world: World, files: Sequence[str], near: int) -> list[Passage]:
+    """The sample, and the first `near` passages of the whole corpus for each question."""
+    chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
+    if near:
+        everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read(files)}
+        rankings = BM25(everything.values()).rank([question.example.text for question in world.train], near)
+        for pid in (f"{NAME}/{pid}" for ranking in rankings for pid in ranking.pids):
+            chosen[pid] = replace(everything[pid], pid=pid)
+    return list(chosen.values())
+
+
+def bare(pid: str) -> str:
+    return pid.removeprefix(f"{NAME}/")
+
+
+if __name__ == "__main__":
+    main()
