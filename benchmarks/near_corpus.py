@@ -3,9 +3,9 @@
     python benchmarks/near_corpus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
         --sample 6000 --near 20 --out near.jsonl.gz
 
-Every gold passage of the questions, the first 20 of BM25 for each of them in the whole corpus, and others by chance, so that
-gold ones and others are 6,000.  `--beside FILE` takes the passages of a corpus that was made so before along.  Figures over such a
-corpus are for comparing with each other, not with those over the large one.
+Every gold passage of the questions, others by chance until there are 6,000, and the first 20 of BM25 for each question in the
+whole corpus.  `--beside FILE` takes the passages of a corpus that was made so before along.  Figures over such a corpus are
+for comparing with each other, not with those over the large one.
 """
 
 from __future__ import annotations

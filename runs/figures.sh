@@ -15,7 +15,7 @@
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
 # synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
-# near        the five dev files at fewer passages, the three of the large corpus over what stands near to their questions: for two cores, half an hour
+# near        the five dev files in fewer hops and passages but for MuSiQue, those of the large corpus over what stands near to their questions: half an hour of two cores
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
 # Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.

@@ -19,7 +19,7 @@ from baleen.cli.document import VERIFY
 from baleen.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.index import Index
 from baleen.model_folder import write_model
-from baleen.types import Answer, Condensed, Fact, Hop, Passage, Query, Verdict
+from baleen.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
@@ -144,11 +144,19 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
 
 def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys: pytest.CaptureFixture[str]) -> None:
     old, joined, new = CORPUS[0].fact(1, 2.0, 1), CORPUS[1].fact(0, -3.0, 1), CORPUS[2].fact(0, 1.0, 2)
-    Chain(VERIFY, None).hop(2, Hop(Query(CLAIM, (old,)), condensed=Condensed((joined, old))))  # type: ignore[arg-type]
-    told = "  taken up after all\n" + f"     -3.00  {joined.title}: {joined.text}\n"
-    assert capsys.readouterr().out.endswith("0 facts kept in 0.0 ms, beside 2 from before\n" + told)
-    Chain(VERIFY, Titles()).hop(2, Hop(Query(CLAIM, (old,)), condensed=Condensed((old, new))))  # type: ignore[arg-type]
-    assert "taken up" not in capsys.readouterr().out
+    judged = tuple(Judgement(fact.pid, fact.sid, None, fact.score, kept=True) for fact in (old, joined, new))
+
+    def told(*facts: Fact, judgements: tuple[Judgement, ...] = judged) -> str:
+        hop = Hop(Query(CLAIM, (old,)), condensed=Condensed(facts, judgements))
+        Chain(VERIFY, Titles()).hop(2, hop)  # type: ignore[arg-type]
+        return capsys.readouterr().out
+
+    said = f"  taken up after all\n     -3.00  {joined.title}: {joined.text}\n"
+    assert told(joined, old).endswith("0 facts kept in 0.0 ms, beside 1 from before\n" + said)
+    assert "taken up" not in told(old, new)
+    assert "taken up" not in told(joined, judgements=()), (
+        "the other half of a hybrid goes on where this one has stopped"
+    )
 
 
 class Titles:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from baleen.evidence import standing
-from baleen.types import Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace
+from baleen.types import WHOLE, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace
 
 PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
 }
 CLAIM = Query("claim")
+JOINS = (True, "the best of its passage, as fewer than 2 passages carried facts")
 
 
 def judged(place: str, first: float | None = None, second: float | None = None) -> Judgement:
@@ -26,7 +28,8 @@ def hop_of(pids: str, kept: dict[str, float], *judgements: Judgement, number: in
         PASSAGES[place[0]].fact(int(place[1]), score, number - (place[0] in before)) for place, score in kept.items()
     )
     ranking = Ranking(tuple(Hit(pid, -float(rank)) for rank, pid in enumerate(pids)))
-    return Hop(CLAIM, ranking=ranking, condensed=Condensed(facts, judgements))
+    said = tuple(replace(each, kept=f"{each.pid}{each.sid}" in kept) for each in judgements)
+    return Hop(CLAIM, ranking=ranking, condensed=Condensed(facts, said))
 
 
 def ended(*hops: Hop, **settings: Any) -> Trace:
@@ -46,7 +49,7 @@ def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
     trace = ended(hop)
     assert facts(trace) == {"a0": 2.0}, "a score on the threshold is not above it"
     gone = (False, "not above the threshold of -0.5 at the end")
-    assert told(trace) == {"a0": (False, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
+    assert told(trace) == {"a0": (True, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
     assert ended(*trace.hops) == trace, "what has ended stays as it is"
 
 
@@ -69,7 +72,7 @@ def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is
     trace = ended(hop_of("cba", {"a0": 2.0}, *read), least=2)
     assert facts(trace) == {"a0": 2.0, "b1": -3.0}, "by the sum of both scores, with the score among the facts"
     assert trace.facts[1] == Fact("b", 1, "B", "b says 1.", -3.0, 1)
-    assert told(trace)["b1"] == (True, "the best of its passage, so that 2 carry facts")
+    assert told(trace)["b1"] == JOINS
     assert told(trace)["b0"] == (False, "as it was")
 
 
@@ -90,18 +93,19 @@ def test_as_many_passages_carry_facts_as_are_asked_for_and_no_more() -> None:
 
 def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_order() -> None:
     first = hop_of("ab", {"a0": 1.0, "b0": -1.0}, judged("a0", 1.0, 1.0), judged("b0", 4.0, -1.0))
-    second = hop_of("c", {"c0": 3.0}, judged("c0", 2.0, 3.0), judged("a0", None, -4.0), judged("b0", None, -3.0))
-    trace = ended(first, hop_of("c", {"c0": 3.0}, *second.condensed.judgements, number=2), least=2)
+    read = [judged("c0", 2.0, 3.0), judged("a0", None, -4.0), judged("b0", None, -3.0)]
+    trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), least=2)
     assert [(fact.pid, fact.score, fact.hop) for fact in trace.facts] == [("b", -3.0, 1), ("c", 3.0, 2)]
     assert trace.hops[0] == first, "what earlier hops did is as it was"
-    assert told(trace)["b0"] == (True, "the best of its passage, so that 2 carry facts")
+    assert told(trace)["b0"] == JOINS
+    assert trace.hops[1].condensed.judgements[2].first is None, "the last hop did not read it beside its passage again"
 
 
 def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
     trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), least=2)
     assert facts(trace) == {"a0": 1.0, "b3": 0.5}, "one that was never weighed has the score beside its passage"
-    assert told(trace)["b3"] == (True, "the best of its passage, so that 2 carry facts")
+    assert told(trace)["b3"] == JOINS
 
 
 def test_passages_that_were_not_retrieved_do_not_join() -> None:
@@ -109,14 +113,23 @@ def test_passages_that_were_not_retrieved_do_not_join() -> None:
     assert facts(ended(hop_of("a", {"a0": 1.0}, judged("a0", 1.0, 1.0), given), least=2)) == {"a0": 1.0}
 
 
-@pytest.mark.parametrize(("most", "left"), [(None, 4), (4, 4), (3, 3), (2, 2)])
+def test_a_fact_that_came_with_the_query_joins_as_it_came() -> None:
+    given = Fact("b", WHOLE, "B", "All that b says.", 7.0)
+    hop = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), Judgement("b", WHOLE, None, -3.0))
+    trace = standing(Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, leading=-2.0, final=-0.5, least=2)
+    assert trace.facts == (replace(given, score=-3.0), *hop.facts)
+
+
+@pytest.mark.parametrize(
+    ("most", "left"),
+    [(None, ["a0", "a2", "a1", "b0"]), (4, ["a0", "a2", "a1", "b0"]), (3, ["a0", "a2", "b0"]), (2, ["a0", "b0"])],
+)
 def test_of_too_many_facts_the_lowest_go_that_are_not_the_only_ones_of_their_passage(
-    most: int | None, left: int
+    most: int | None, left: list[str]
 ) -> None:
     kept = {"a0": 3.0, "a1": 1.0, "a2": 2.0}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
     trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), least=2, most=most)
-    assert list(facts(trace)) == [place for place in ("a0", "a2", "a1") if place in list(facts(trace))] + ["b0"]
-    assert len(trace.facts) == left
-    if left < 4:
-        assert told(trace)["a1"] == (False, f"over the limit of {most} facts")
+    assert list(facts(trace)) == left
+    for place in kept.keys() - set(left):
+        assert told(trace)[place] == (False, f"over the limit of {most} facts")

@@ -122,6 +122,9 @@ def test_figures_by_how_many_matches_count(tmp_path: Path) -> None:
 
 def test_figures_that_two_cores_can_make(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "near")
+    near = [each[1:] for each in dry_run("runs/figures.sh", "near", FIGURES=str(tmp_path)) if "near_corpus" in each[1]]
+    assert [Path(command[-1]).name for command in near] == ["claims.jsonl.gz", "corpus.jsonl.gz"]
+    assert near[1][near[1].index("--beside") + 1] == near[0][-1], "one corpus for all three files"
     assert [step["out"].name for step in steps[:3]] == ["near", "2wiki", "musique"]
     assert [(step["dataset"], step["index"].name, step["hops"], step["k"]) for step in steps[3:]] == [
         ("hover", "near", 3, "10"),

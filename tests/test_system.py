@@ -466,7 +466,7 @@ def test_a_models_settings_for_its_stages_are_taken(home: Path, baleen: Baleen) 
     model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
     strict = Baleen(model, baleen.retriever)
     assert strict.verify(CLAIM, k=2, hops=2).facts == ()
-    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact"
+    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact that leads on"
     wrong = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"treshold": 1}})
     with pytest.raises(ConfigError, match="condenser: there is no setting 'treshold'; did you mean 'threshold'"):
         Baleen(wrong, baleen.retriever).verify(CLAIM)

@@ -48,7 +48,7 @@ class CondenserConfig:
                 raise ConfigError(f"{name} = {value}, which should be at least 1")
         if not 0 <= self.least_passages <= (math.inf if self.max_facts is None else self.max_facts):
             raise ConfigError(
-                f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts"
+                f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts = {self.max_facts}"
             )
         both = self._both
         if len(both) != 2 or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):

@@ -1,10 +1,10 @@
-"""What stands at the end of a run: the facts that hold, and a sentence of each passage without which there is no chain.
+"""What stands at the end of a run: the facts that hold, and a sentence of each passage that a chain cannot do without.
 
-standing(trace, retriever.passage, leading=-2, final=-0.5, least=2)         the trace, its last hop with the facts that stand
+standing(trace, retriever.passage, leading=-2, final=-0.5, least=2)     the trace, its last hop with the facts that stand
 
-On the way a doubtful fact may lead on, and goes when it is over.  And what takes several passages to tell is not told by one:
-where the facts that hold come from fewer than `least`, the best sentences of the passages that were read with most profit join
-them, however little they scored.  The trace says so of each.
+On the way a doubtful fact may lead on, and goes when the run is over.  And what takes several passages to tell is not told
+by one: where the facts that hold come from fewer than `least`, the best sentences of the next best passages join them,
+however little they scored.  The trace says so of each.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def standing(
 ) -> Trace:
     """A run that has ended, with the facts of its last hop that score above `final`, from `least` passages or more.
 
-    Facts that are not above `leading` came with the query, and stay.  Of more than `most` facts the lowest go that are
-    not the only ones of their passage.
+    Facts that are not above `leading` came with the query, and stay.  Where what joins makes them more than `most`, the
+    lowest go that are not the only ones of their passage.
     """
     if not trace.hops:
         return trace
@@ -48,20 +48,25 @@ def _without_doubtful(condensed: Condensed, leading: float, final: float) -> Con
 def _joining(
     trace: Trace, facts: Sequence[Fact], passage: Callable[[str], Passage], least: int
 ) -> list[tuple[Judgement, Fact]]:
-    """The best sentences of so many of the best passages as are missing."""
-    carrying = {fact.pid for fact in facts}
+    """The best sentences of so many of the best passages as are missing; a fact that came with the query is one."""
+    carrying, given = {fact.pid for fact in facts}, {_place(fact): fact for fact in trace.query.facts}
     hops = {pid: number for number, hop in enumerate(trace.hops, start=1) for pid in hop.ranking.pids}
     others = [best for best in trace.best_sentences() if best.pid in hops and best.pid not in carrying]
-    return [
-        (best, passage(best.pid).fact(best.sid, best.last, hops[best.pid]))
-        for best in others[: max(0, least - len(carrying))]
-    ]
+
+    def fact(best: Judgement) -> Fact:
+        known = given.get(_place(best))
+        return replace(known, score=best.last) if known else passage(best.pid).fact(best.sid, best.last, hops[best.pid])
+
+    return [(best, fact(best)) for best in others[: max(0, least - len(carrying))]]
 
 
 def _joined(condensed: Condensed, joining: Sequence[tuple[Judgement, Fact]], least: int, most: int | None) -> Condensed:
-    reason = f"the best of its passage, so that {least} carry facts"
+    reason = f"the best of its passage, as fewer than {least} passages carried facts"
     told = {_place(judged): replace(judged, kept=True, reason=reason) for judged, _ in joining}
-    judgements = [told.pop(_place(each), each) for each in condensed.judgements]
+    judgements = [
+        replace(each, kept=True, reason=reason) if told.pop(_place(each), None) else each
+        for each in condensed.judgements
+    ]
     facts = [*condensed.facts, *(fact for _, fact in joining)]
     facts.sort(key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid))
     joined = replace(condensed, facts=tuple(facts), judgements=(*judgements, *told.values()))

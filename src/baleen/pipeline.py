@@ -70,7 +70,7 @@ def _reason_to_stop(hop: Hop, number: int, stop_early: bool) -> str:
     if not len(hop.ranking):
         return f"no passage was left at hop {number}"
     added = any(fact.hop == number for fact in hop.facts)
-    return "" if added or not stop_early else f"hop {number} added no fact"
+    return "" if added or not stop_early else f"hop {number} added no fact that leads on"
 
 
 def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:

@@ -45,7 +45,7 @@ class Passage(Record):
         return tuple(self.text[start:end] for start, end in self.spans)
 
     def fact(self, sid: int, score: float, hop: int) -> Fact:
-        """Sentence `sid` as a fact."""
+        """Sentence `sid`, which is not WHOLE, as a fact."""
         start, end = self.spans[sid]
         return Fact(self.pid, sid, self.title, self.text[start:end], score, hop)
 
@@ -152,7 +152,8 @@ class Judgement(Record):
     """What a hop made of one sentence: its scores, whether it was kept as a fact, and why or why not.
 
     `first` is the score beside its own passage, None for a fact of an earlier hop, which is not read there again;
-    `second` the score among all candidate facts, None for a sentence that did not get so far.
+    `second` the score among all candidate facts, None for a sentence that did not get so far.  A last hop also judges
+    what an earlier one read and it takes up after all, with the scores of then.
     """
 
     pid: str
@@ -164,7 +165,7 @@ class Judgement(Record):
 
     @property
     def last(self) -> float:
-        """The score of the last stage that it got to."""
+        """The score of the last stage that it got to; 0 where it was not read."""
         return self.second if self.second is not None else self.first or 0.0
 
     @property

@@ -40,12 +40,13 @@ class Chain:
         found = f"{len(hop.ranking)} passages{named} in {_milliseconds(hop.seconds.values())}"
         self._print(0)
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
-        self._kept([fact for fact in hop.facts if fact.hop == number], hop)
-        self._joined(number, hop)
+        joined = [fact for fact in hop.facts if fact.hop != number and _joins(fact, hop)]
+        self._kept([fact for fact in hop.facts if fact.hop == number], len(joined), hop)
+        self._joined(joined)
         self._dropped(hop)
 
-    def _kept(self, new: list[Fact], hop: Hop) -> None:
-        stand = len(hop.facts) - len(new)
+    def _kept(self, new: list[Fact], joined: int, hop: Hop) -> None:
+        stand = len(hop.facts) - len(new) - joined
         read = _milliseconds(hop.condensed.seconds.values())
         earlier = f", beside {stand} from before" if stand else ""
         self._print(2, (f"{_count(len(new), 'fact')} kept in {read}{earlier}", "dim"))
@@ -55,13 +56,11 @@ class Chain:
                 if fact.pid == pid:
                     self._print(4, (f"{fact.score:6.2f}  ", "dim"), _short(fact.text))
 
-    def _joined(self, number: int, hop: Hop) -> None:
+    def _joined(self, facts: list[Fact]) -> None:
         """Sentences of earlier hops that stand after all."""
-        known = {(fact.pid, fact.sid) for fact in hop.query.facts}
-        joined = [fact for fact in hop.facts if fact.hop != number and (fact.pid, fact.sid) not in known]
-        if joined:
+        if facts:
             self._print(2, ("taken up after all", "green"))
-        for fact in joined:
+        for fact in facts:
             self._print(4, (f"{fact.score:6.2f}  ", "dim"), f"{fact.title}: {_short(fact.text)}")
 
     def _dropped(self, hop: Hop) -> None:
@@ -118,6 +117,12 @@ class Chain:
 
         text: Text = Text.assemble(*pieces)
         self._console.print(Padding(text, (0, 0, 0, indent), expand=False) if indent else text)
+
+
+def _joins(fact: Fact, hop: Hop) -> bool:
+    """Whether this hop took it up, and no earlier one kept it until then."""
+    judged = any((each.pid, each.sid) == (fact.pid, fact.sid) and each.kept for each in hop.condensed.judgements)
+    return judged and all((known.pid, known.sid) != (fact.pid, fact.sid) for known in hop.query.facts)
 
 
 def notices(task: Task, trace: Trace) -> Iterator[str]:
