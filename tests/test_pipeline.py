@@ -93,6 +93,16 @@ def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dic
     assert trace.next_query == Query(CLAIM, trace.facts), "so a reader does not see it"
 
 
+@pytest.mark.parametrize(("hops", "options"), [(3, {}), (5, {"stop_early": True})])
+def test_passages_that_a_chain_cannot_do_without_stand_at_its_end(hops: int, options: dict[str, Any]) -> None:
+    reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: -1.5})
+    settings: dict[str, Any] = {"threshold": (-2.0, 0.0), "least_passages": 2}
+    (trace,) = traces(chain(), condenser(reading, **settings), [1] * hops, **options)
+    assert places(trace) == PLACES[:2], "of two doubtful facts the better one"
+    (merged,) = hybrid([1] * hops, left=condenser(reading, **settings), **options)
+    assert merged.facts == trace.facts
+
+
 def test_all_hops_are_run_unless_told_to_stop_at_one_that_adds_nothing() -> None:
     (whole,) = traces(chain(), condenser(), [1] * 5)
     assert len(whole.hops) == 5
@@ -221,10 +231,16 @@ def test_a_trace_goes_to_json_and_back() -> None:
 # Hybrid
 
 
-def hybrid(depths: Sequence[int], *claims: str, corpus: Sequence[Passage] = CORPUS, **options: Any) -> list[Trace]:
+def hybrid(
+    depths: Sequence[int],
+    *claims: str,
+    corpus: Sequence[Passage] = CORPUS,
+    left: Condenser | None = None,
+    **options: Any,
+) -> list[Trace]:
     retriever = ScriptedRetriever(chain().leads, corpus)
     queries = [Query(claim) for claim in claims or [CLAIM]]
-    *_, last = run_hybrid(queries, retriever, condenser(), reranker(CORPUS[::-1]), depths, **options)  # type: ignore[arg-type]
+    *_, last = run_hybrid(queries, retriever, left or condenser(), reranker(CORPUS[::-1]), depths, **options)  # type: ignore[arg-type]
     return last
 
 
