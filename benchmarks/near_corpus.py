@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from baleen import corpus
-from baleen.errors import BaleenError
+from baleen.errors import BaleenError, ConfigError
 from baleen.evaluation.baselines.bm25 import BM25
 from baleen.training.world import CollectionPlan, Source, World, load_world
 from baleen.types import Passage
@@ -46,6 +46,9 @@ def main() -> None:
 
 def sample(files: Sequence[str], questions: Sequence[str], size: int) -> World:
     """The questions, over so many passages of the corpus, all gold ones among them; ids have `corpus/` before them."""
+    for each in questions:
+        if ":" not in each:
+            raise ConfigError(f"'{each}': expected DATASET:FILE, as in hover:dev.json")
     sources = tuple(Source(*each.split(":", 1)) for each in questions)
     return load_world([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
 

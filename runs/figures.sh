@@ -15,7 +15,7 @@
 # pipelines   the three files over the large corpus, with a reranker for a condenser and with both
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
 # synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
-# near        the five dev files in fewer hops and passages but for MuSiQue, those of the large corpus over what stands near to their questions: half an hour of two cores
+# near        the five dev files in fewer hops and passages but for MuSiQue, those of the large corpus over what stands near to their questions: some half an hour of two cores
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
 # Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.
@@ -164,9 +164,8 @@ synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it 
 }
 
 part_near() {
-    local folder=$FIGURES/near dataset large=() hops=(--hops 3 -k 10)
-    read -r -a large <<< "$(corpus wiki)"
-    [ -n "$DRY_RUN" ] || mkdir -p "$folder"
+    local folder=$FIGURES/near dataset hops=(--hops 3 -k 10)
+    step mkdir -p "$folder"
     near claims --questions "hover:$KIT/hover/dev.json" "exfever:$KIT/exfever/dev.json" --sample 6000
     near corpus --questions "hotpotqa:$KIT/hotpotqa/dev.json" --sample 3000 --beside "$folder/claims.jsonl.gz"
     build_index "$MODEL" "$folder/corpus.jsonl.gz" "$FIGURES/index/near"
@@ -182,7 +181,8 @@ part_near() {
 near() { # near NAME OPTION...: what stands near to some questions of the large corpus
     local file=$FIGURES/near/$1.jsonl.gz
     shift
-    [ -e "$file" ] || step "$PYTHON" benchmarks/near_corpus.py "${large[@]}" "$@" --near 20 --out "$file"
+    # shellcheck disable=SC2046 # a word for each file
+    [ -e "$file" ] || step "$PYTHON" benchmarks/near_corpus.py $(corpus wiki) "$@" --near 20 --out "$file"
 }
 
 part_speed() {

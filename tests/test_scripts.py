@@ -155,6 +155,25 @@ def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
     assert [passage.pid for passage in read([tmp_path / "near.jsonl.gz"])] == ["before", CORPUS[0].pid, CORPUS[5].pid]
 
 
+@pytest.mark.parametrize(
+    ("questions", "told"),
+    [
+        ("dev.json", "'dev.json': expected DATASET:FILE"),
+        ("own:none.jsonl", "none.jsonl"),
+        ("own:bad.jsonl", "bad.jsonl"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_no_corpus(questions: str, told: str, tmp_path: Path) -> None:
+    write(CORPUS, tmp_path / "all.jsonl")
+    (tmp_path / "bad.jsonl").write_text("{\n")
+    command = [sys.executable, ROOT / "benchmarks/near_corpus.py", "all.jsonl", "--questions", questions]
+    done = subprocess.run([*command, "--out", "near.jsonl"], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "near.jsonl").exists()
+
+
 def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "synthesis", SYNTHESIS="human")
     assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
