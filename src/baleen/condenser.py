@@ -18,7 +18,7 @@ from baleen.crossencoder import CrossEncoder
 from baleen.errors import ConfigError
 from baleen.evidence import standing
 from baleen.stopwatch import Stopwatch
-from baleen.types import Condensed, Fact, Judgement, Passage, Query, Trace
+from baleen.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace
 
 FIRST, SECOND = "sentences", "facts"
 
@@ -95,7 +95,7 @@ class Condenser:
             for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
         ]
 
-    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+    def finish(self, trace: Trace, passage: Lookup) -> Trace:
         return finish(trace, passage, self.config)
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
@@ -196,7 +196,7 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
     return False, f"not above the threshold of {config.leading:g}"
 
 
-def finish(trace: Trace, passage: Callable[[str], Passage], config: CondenserConfig) -> Trace:
+def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
     """A run that is over, with the facts that stand at its end."""
     return standing(
         trace,

@@ -10,17 +10,17 @@ however little they scored.  The trace says so of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from baleen.types import Condensed, Fact, Judgement, Passage, Trace
+from baleen.types import Condensed, Fact, Judgement, Lookup, Trace
 
 Place = tuple[str, int]
 
 
 def standing(
     trace: Trace,
-    passage: Callable[[str], Passage],
+    passage: Lookup,
     *,
     leading: float,
     final: float,
@@ -45,9 +45,7 @@ def _without_doubtful(condensed: Condensed, leading: float, final: float) -> Con
     return _dropped(condensed, gone, f"not above the threshold of {final:g} at the end")
 
 
-def _joining(
-    trace: Trace, facts: Sequence[Fact], passage: Callable[[str], Passage], least: int
-) -> list[tuple[Judgement, Fact]]:
+def _joining(trace: Trace, facts: Sequence[Fact], passage: Lookup, least: int) -> list[tuple[Judgement, Fact]]:
     """The best sentences of so many of the best passages as are missing; a fact that came with the query is one."""
     carrying, given = {fact.pid for fact in facts}, {_place(fact): fact for fact in trace.query.facts}
     hops = {pid: number for number, hop in enumerate(trace.hops, start=1) for pid in hop.ranking.pids}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from baleen.retriever import Retrieved
 from baleen.stopwatch import Stopwatch
-from baleen.types import Answer, Condensed, Hop, Passage, Query, Trace, Verdict
+from baleen.types import Answer, Condensed, Hop, Lookup, Passage, Query, Trace, Verdict
 
 
 class Search(Protocol):
@@ -28,7 +28,7 @@ class Reading(Protocol):
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]: ...
 
-    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+    def finish(self, trace: Trace, passage: Lookup) -> Trace:
         """A run after its last hop, with the facts that stand: some may have been there to lead on only."""
 
 

@@ -5,11 +5,11 @@ The reranking pipeline's counterpart of the condenser: what it adds to the query
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.types import WHOLE, Condensed, Fact, Hit, Judgement, Passage, Query, Ranking, Trace
+from baleen.types import WHOLE, Condensed, Fact, Hit, Judgement, Lookup, Passage, Query, Ranking, Trace
 
 STAGE = "reranker"
 
@@ -54,7 +54,7 @@ class Reranker:
             for number, (query, ranking, own) in enumerate(zip(queries, rankings, passages, strict=True))
         ]
 
-    def finish(self, trace: Trace, _: Callable[[str], Passage]) -> Trace:
+    def finish(self, trace: Trace, _: Lookup) -> Trace:
         return trace  # every passage that led on is a passage that stands
 
 

@@ -7,12 +7,12 @@ alone: with facts next to it, a relevance score that never met any likes everyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from baleen.condenser import FIRST, CondenserConfig, best, decision, finish, left_out, unknown
 from baleen.crossencoder import CrossEncoder
 from baleen.stopwatch import Stopwatch
-from baleen.types import Condensed, Fact, Judgement, Passage, Query, Trace
+from baleen.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace
 
 HEAD = "reranker"
 CONFIG = CondenserConfig(pool=2, threshold=0.0)
@@ -37,7 +37,7 @@ class StandIn:
             for number, (query, new) in enumerate(zip(queries, scored, strict=True))
         ]
 
-    def finish(self, trace: Trace, passage: Callable[[str], Passage]) -> Trace:
+    def finish(self, trace: Trace, passage: Lookup) -> Trace:
         return finish(trace, passage, self.config)
 
     def _score(

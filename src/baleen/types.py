@@ -13,7 +13,7 @@ All are frozen, hold nothing but plain values, and go to JSON and back without l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -60,6 +60,9 @@ class Passage(Record):
             text += sentence
             spans.append((start, max(start, len(text.rstrip()))) if sentence.strip() else (len(text), len(text)))
         return cls(pid, title, text, tuple(spans), metadata or {})
+
+
+Lookup = Callable[[str], Passage]  # of a passage by its pid
 
 
 @dataclass(frozen=True, slots=True)

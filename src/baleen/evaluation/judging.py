@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from baleen.datasets import Catalogue, Example, Resolved, resolve_gold
@@ -11,7 +11,7 @@ from baleen.errors import ConfigError
 from baleen.evaluation import hotpotqa, hover, measures
 from baleen.evaluation.measures import Measures
 from baleen.evaluation.prediction import Prediction, Result
-from baleen.types import Passage
+from baleen.types import Lookup
 
 CUTOFFS = (2, 5, 10, 20, 100)
 CLAIMS = ("hover", "exfever")
@@ -41,7 +41,7 @@ def _whole(example: Example, known: int) -> bool:
 class Judge:
     """Judges predictions for questions of one dataset; `passage` looks a passage up by its pid."""
 
-    def __init__(self, dataset: str, cutoffs: Sequence[int], passage: Callable[[str], Passage]) -> None:
+    def __init__(self, dataset: str, cutoffs: Sequence[int], passage: Lookup) -> None:
         if not cutoffs or min(cutoffs) < 1:
             raise ConfigError(f"the cutoffs {list(cutoffs)} should be whole numbers of at least 1")
         self.dataset, self.cutoffs, self._passage = dataset, tuple(sorted(set(cutoffs))), passage

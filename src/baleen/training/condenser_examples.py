@@ -19,8 +19,8 @@ import numpy as np
 
 from baleen.condenser import best
 from baleen.datasets import Example
-from baleen.training.supervision import Lookup, Step
-from baleen.types import WHOLE, Fact, Passage, Query, Record
+from baleen.training.supervision import Step
+from baleen.types import WHOLE, Fact, Lookup, Passage, Query, Record
 
 NEGATIVES = 20
 SMALLEST_POOL, LARGEST_POOL = 7, 9  # new facts of a hop

@@ -8,8 +8,8 @@ from itertools import combinations, groupby
 from statistics import median
 
 from baleen.training.ordering import HopOrder
-from baleen.training.supervision import Lookup, Step
-from baleen.types import Fact, Record
+from baleen.training.supervision import Step
+from baleen.types import Fact, Lookup, Record
 
 
 @dataclass(frozen=True, slots=True)

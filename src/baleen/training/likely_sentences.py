@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from baleen.datasets import Example
 from baleen.training.condenser_examples import Scorer
 from baleen.training.matching import content_words, is_extractive, name_words, spaced, stands_in, words
-from baleen.training.supervision import Lookup, SentenceChoice
-from baleen.types import Passage, Query
+from baleen.training.supervision import SentenceChoice
+from baleen.types import Lookup, Passage, Query
 
 NAMES_ANOTHER = 0.3  # beside a share of words between 0 and 1
 HOLDS_ANSWER = 0.5

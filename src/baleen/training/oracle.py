@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from baleen.datasets import Example
-from baleen.training.supervision import Lookup, SentenceChoice, State, advance, oracle_facts, start
-from baleen.types import Query, Ranking, Record
+from baleen.training.supervision import SentenceChoice, State, advance, oracle_facts, start
+from baleen.types import Lookup, Query, Ranking, Record
 
 Search = Callable[[Sequence[Query], int, Sequence[Sequence[str]]], list[Ranking]]
 

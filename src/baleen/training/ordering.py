@@ -13,7 +13,7 @@ from functools import cache
 from baleen.datasets import Example
 from baleen.errors import DatasetError
 from baleen.training import matching
-from baleen.training.supervision import Lookup
+from baleen.types import Lookup
 
 HopOrder = tuple[tuple[str, ...], ...]
 

@@ -30,8 +30,7 @@ from baleen.training.reader_examples import (
 )
 from baleen.training.reading_batches import ReadingTraining, table
 from baleen.training.reading_task import ReadingTask, Sample, Wanted
-from baleen.training.supervision import Lookup
-from baleen.types import Passage
+from baleen.types import Lookup, Passage
 
 _START, _END, *_KINDS = range(len(ANSWER_OUTPUTS))
 _KIND_NAMES = ANSWER_OUTPUTS[2:]

@@ -20,8 +20,7 @@ from baleen.reranker import Reranker
 from baleen.stopwatch import Stopwatch
 from baleen.training.condenser_examples import FactExample, RerankExample, SentenceExample
 from baleen.training.reader_examples import AnswerExample, VerdictExample
-from baleen.training.supervision import Lookup
-from baleen.types import Passage
+from baleen.types import Lookup, Passage
 
 POOL = 9
 _AT_ONCE = 64  # records whose sequences are held at a time

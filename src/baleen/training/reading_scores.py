@@ -19,8 +19,8 @@ from baleen.crossinputs import CrossInput
 from baleen.progress import progress
 from baleen.stopwatch import Stopwatch
 from baleen.training.condenser_examples import FactsOf, Scorer, gold_sids
-from baleen.training.supervision import Lookup, Step
-from baleen.types import Fact, Passage, Query, Record
+from baleen.training.supervision import Step
+from baleen.types import Fact, Lookup, Passage, Query, Record
 
 KEPT = 12  # sentences of each hop of a question that are kept with their scores
 AT_ONCE = 64  # queries whose passages are scored together

@@ -21,8 +21,8 @@ from baleen.training.layouts import Grouped, Packed
 from baleen.training.rounding import BITS
 from baleen.training.sampling import WHOLE, Order, Part, Weights, weights_of
 from baleen.training.throughput import Load
-from baleen.training.token_rows import Ids, Lookup, PassageRows, QueryRows, Row, pad_token
-from baleen.types import Query
+from baleen.training.token_rows import Ids, PassageRows, QueryRows, Row, pad_token
+from baleen.types import Lookup, Query
 
 TeacherScores = Mapping[Query, Mapping[str, float]]
 

@@ -35,7 +35,8 @@ from baleen.training.retriever_batches import (
 from baleen.training.rounding import rounded
 from baleen.training.sampling import Weights, weights_of
 from baleen.training.settings import TrainConfig
-from baleen.training.token_rows import Ids, Lookup, pad_token
+from baleen.training.token_rows import Ids, pad_token
+from baleen.types import Lookup
 
 __all__ = ["RetrieverTask", "RetrieverTraining", "train_retriever"]
 

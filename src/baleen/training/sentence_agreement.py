@@ -14,8 +14,8 @@ from baleen.datasets import Example
 from baleen.training.condenser_examples import Scorer, gold_sids
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.reading_scores import inferring
-from baleen.training.supervision import Lookup, SentenceChoice, Step, first_sentences
-from baleen.types import Passage, Query, Record
+from baleen.training.supervision import SentenceChoice, Step, first_sentences
+from baleen.types import Lookup, Passage, Query, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,12 @@ from dataclasses import dataclass
 
 from baleen.datasets import Example
 from baleen.training import matching
-from baleen.types import Fact, Passage, Query, Ranking, Record
+from baleen.types import Fact, Lookup, Passage, Query, Ranking, Record
 
 NEGATIVE_DEPTH = 1000
 FACTS_PER_HOP = 5
 
 Depth = int | None
-Lookup = Callable[[str], Passage]
 SentenceChoice = Callable[[Example, Passage], Sequence[int]]
 
 

@@ -16,8 +16,7 @@ from baleen.model_folder import component_folder
 from baleen.progress import progress
 from baleen.reranker import STAGE, Reranker
 from baleen.training.retriever_batches import Labelled, TeacherScores
-from baleen.training.token_rows import Lookup
-from baleen.types import Query, Record
+from baleen.types import Lookup, Query, Record
 
 AT_ONCE = 64  # queries whose passages are scored together
 

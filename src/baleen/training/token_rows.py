@@ -17,9 +17,8 @@ from torch import Tensor
 
 from baleen.errors import TrainingError
 from baleen.tokenization import InputMaker, PassageBatch, QueryBatch
-from baleen.types import Passage, Query
+from baleen.types import Lookup, Passage, Query
 
-Lookup = Callable[[str], Passage]
 Ids = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 

@@ -13,8 +13,7 @@ from baleen.datasets import Example
 from baleen.training.condenser_examples import gold_sids
 from baleen.training.likely_sentences import likelihood_scorer, shared_words
 from baleen.training.reading_scores import KEPT, Scored
-from baleen.training.supervision import Lookup
-from baleen.types import Fact, Passage, Query
+from baleen.types import Fact, Lookup, Passage, Query
 
 
 def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scored]:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from baleen.crossencoder import CrossEncoder
 from baleen.evaluation.baselines.baseline import Baseline
 from baleen.reranker import Reranker
-from baleen.types import Passage, Query, Ranking
+from baleen.types import Lookup, Query, Ranking
 
 
 class Reranked:
     """The first `k` of `first`, in the order of a cross-encoder's scores."""
 
-    def __init__(
-        self, first: Baseline, reranker: Reranker, passage: Callable[[str], Passage], settings: dict[str, Any]
-    ) -> None:
+    def __init__(self, first: Baseline, reranker: Reranker, passage: Lookup, settings: dict[str, Any]) -> None:
         self.settings = settings
         self._first, self._reranker, self._passage = first, reranker, passage
 
     @classmethod
-    def load(
-        cls, folder: Path, first: Baseline, passage: Callable[[str], Passage], device: str | None = None
-    ) -> Reranked:
+    def load(cls, folder: Path, first: Baseline, passage: Lookup, device: str | None = None) -> Reranked:
         """With the reranker in a checkpoint's folder, whose config.json holds the hash of its weights."""
         digest = hashlib.blake2b((folder / "config.json").read_bytes(), digest_size=8).hexdigest()
         reading = CrossEncoder.load(folder, device=device)
