@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The benchmarks that come with the code: each command is printed before it runs, and can be run by itself.
 #
-#   make benchmark                      BM25, and the checkpoint in checkpoints/, which takes about three quarters of an hour on two cores
+#   make benchmark                      BM25, and the checkpoint in checkpoints/, which takes a quarter of an hour on two cores that compute in bfloat16, else up to an hour
 #   make benchmark UNTRAINED=1          MaxSim of the untrained default too: 15,000 passages go through a 33M encoder
 #   DRY_RUN=1 benchmarks/run.sh         print the commands and do nothing
 #
