@@ -13,10 +13,10 @@ import torch
 from baleen.bench import report
 from baleen.bench.assign import reassigned, some_vectors
 from baleen.bench.exact import exact_top, recall
-from baleen.bench.real import RealVectors, read_questions
+from baleen.bench.real import RealVectors
 from baleen.bench.search import BenchConfig, growth, run_all, sweep
 from baleen.bench.synthetic import CHUNK, SyntheticCorpus
-from baleen.errors import ConfigError, CorpusError
+from baleen.errors import ConfigError
 from baleen.index import Index
 from baleen.index.clustering import Nearest
 from baleen.machine import machine
@@ -204,20 +204,6 @@ def test_settings_that_cannot_hold_are_refused():
         BenchConfig(corpus="wiki.jsonl")
     with pytest.raises(ConfigError, match="queries = 0"):
         BenchConfig(queries=0)
-
-
-def test_questions_are_read_from_lines_and_from_a_list(tmp_path):
-    lines, listed = tmp_path / "q.jsonl", tmp_path / "q.json"
-    lines.write_text('{"claim": "A."}\n\n{"question": "B?", "text": "not this"}\n')
-    listed.write_text('[{"text": "C"}]')
-    assert read_questions(lines) == ["A.", "B?"]
-    assert read_questions(listed) == ["C"]
-    listed.write_text('[{"answer": "C"}]')
-    with pytest.raises(CorpusError, match="question or claim or text"):
-        read_questions(listed)
-    lines.write_text("{")
-    with pytest.raises(CorpusError, match="not JSON"):
-        read_questions(lines)
 
 
 def test_real_vectors_are_the_encoders_own(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baleen.corpus import write_lines
 from baleen.datasets import DATASETS, LABELS, Catalogue, Example, GoldReport, read_examples, resolve_gold
 from baleen.errors import DatasetError
 from baleen.types import Passage
@@ -235,6 +236,13 @@ class TestFiles:
     def test_lists_and_lines_plain_or_compressed(self, tmp_path: Path, dataset: str, name: str) -> None:
         path = put(tmp_path, SAMPLES[dataset], name=name.lower()).rename(tmp_path / name)
         assert read_examples(dataset, str(path)) == [one(tmp_path, dataset, SAMPLES[dataset])]
+
+    @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+    def test_what_our_commands_write_can_be_read(self, tmp_path: Path, suffix: str) -> None:
+        record = {"id": "q1", "text": "Who?", "gold": ["Balio"]}
+        write_lines([json.dumps(record).encode()], tmp_path / f"own{suffix}")
+        (example,) = read_examples("own", tmp_path / f"own{suffix}")
+        assert (example.qid, example.text, example.gold) == ("q1", "Who?", ("Balio",))
 
     def test_what_counts_is_the_content_and_not_the_name(self, tmp_path: Path) -> None:
         lines = put(tmp_path, EXFEVER, name="s.jsonl").rename(tmp_path / "s.json")

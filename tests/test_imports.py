@@ -23,7 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"embedded", "follower", "retriever", "condenser", "evidence", "standin", "reader", "reranker"}),
     frozenset({"index", "encoder", "crossencoder", "averaging"}),
     frozenset({"checkpoint", "difference", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized", "cpu_attention"}),
-    frozenset({"ahead", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch", "names"}),
+    frozenset({"ahead", "claims", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch", "names"}),
     frozenset({"types", "errors"}),
     frozenset({"records"}),
 )  # fmt: skip

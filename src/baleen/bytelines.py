@@ -43,6 +43,11 @@ def read(path: Path) -> Iterator[bytes]:
         yield rest
 
 
+def content(path: Path) -> bytes:
+    """All of `path`, without a byte order mark; for files that are one document.  A broken file raises one of BROKEN."""
+    return b"".join(_unmarked(_blocks(path)))
+
+
 def write(lines: Iterable[bytes], path: Path) -> int:
     """Write `lines` to `path`, an end after each, compressed as its name says; the same lines give the same bytes."""
     count = 0

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from baleen import corpus
-from baleen.errors import CorpusError
+from baleen.claims import read_claims
 from baleen.index.segment import Batch
 from baleen.types import Passage, Query
 from baleen.vectors import PassageVectors, QueryVectors
 
 CHUNK = 1000
-QUESTION_KEYS = ("question", "claim", "text")
 
 
 class RealVectors:
@@ -58,7 +55,7 @@ class RealVectors:
 
         encoder = Encoder.load(checkpoint)
         passages = list(islice(corpus.read(path), limit))
-        texts = read_questions(questions) if questions else _sentences(passages)
+        texts = [claim.text for claim in read_claims(Path(questions))] if questions else _sentences(passages)
         drawn = random.Random(seed).sample(texts, min(queries, len(texts)))
         parts = [vectors for _, vectors in encoder.encode_passages(passages)]
         return cls(
@@ -101,24 +98,6 @@ class RealVectors:
         source = iter(passages)
         while batch := list(islice(source, CHUNK)):
             yield batch, PassageVectors.of([self._vectors[self._rows[passage.pid]] for passage in batch])
-
-
-def read_questions(path: str | Path) -> list[str]:
-    """The questions of a JSONL file, or of a JSON file that is a list: objects with `question`, `claim` or `text`."""
-    content = Path(path).read_text("utf-8")
-    try:
-        lines = [line for line in content.splitlines() if line.strip()]
-        records = json.loads(content) if content.lstrip().startswith("[") else [json.loads(line) for line in lines]
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"{path}: not JSON ({error}); expected a list of objects, or one object a line") from None
-    return [_question(record, path) for record in records]
-
-
-def _question(record: Any, path: str | Path) -> str:
-    for key in QUESTION_KEYS:
-        if isinstance(record, dict) and isinstance(record.get(key), str) and record[key].strip():
-            return str(record[key])
-    raise CorpusError(f"{path}: an entry without a question; expected an object with {' or '.join(QUESTION_KEYS)}")
 
 
 def _sentences(passages: Iterable[Passage]) -> list[str]:

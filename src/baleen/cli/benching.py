@@ -74,11 +74,11 @@ def bench_batch(
 ) -> None:
     """Milliseconds a query when many are searched at once."""
     from baleen.bench.batch import batched
-    from baleen.bench.real import read_questions
+    from baleen.claims import read_claims
     from baleen.config import override
     from baleen.index import SearchConfig
 
-    texts = read_questions(questions)
+    texts = [claim.text for claim in read_claims(questions)]
     config = override(SearchConfig(), probes=probes, candidates=candidates, refined=refined)
     retriever = open_retriever(index, model, device, threads)
     print_report(batched(retriever, texts, count=count, k=k, config=config, exact=exact), as_json)
@@ -104,7 +104,7 @@ def bench_verify(
 ) -> None:
     """Seconds of a claim by stage, tokens read, and the share of each stage."""
     from baleen.bench.verify import HOPS, verify_rows, verify_table
-    from baleen.cli.claims import read_claims
+    from baleen.claims import read_claims
     from baleen.embedded import demo_claims
     from baleen.machine import machine
     from baleen.system import Baleen

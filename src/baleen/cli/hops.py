@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from baleen.claims import Claim, checked, read_claims
 from baleen.cli.chain import Chain, notices
-from baleen.cli.claims import Claim, checked, read_claims
 from baleen.cli.document import ASK, VERIFY, Task, document, explanations
 from baleen.cli.options import (
     DeviceOption,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from baleen.errors import DatasetError
 
 DATASETS = tuple(SHAPES)
 
-_SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_SUFFIXES = tuple(name + packed for name in (".json", ".jsonl") for packed in ("", ".gz", ".bz2", ".zst"))
 
 
 def read_examples(dataset: str, path: Path | str) -> list[Example]:
@@ -74,8 +73,7 @@ def _content(path: Path) -> bytes:
     if not path.name.lower().endswith(_SUFFIXES):
         raise DatasetError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_SUFFIXES)}")
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            return file.read().removeprefix(b"\xef\xbb\xbf")
+        return bytelines.content(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: no such file") from None
     except bytelines.BROKEN as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from baleen import bytelines
 from baleen.datasets.example import Example
 from baleen.restating.question import BRACKET
 from baleen.synthesis.quality import names_any
@@ -35,8 +35,7 @@ def read_surroundings(path: Path, examples: Iterable[Example]) -> dict[str, Surr
             found[qid] = _told_apart(gold[qid], passages)
         return {}  # ten passages a record are let go as soon as it is complete
 
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        content = file.read().removeprefix(b"\xef\xbb\xbf")
+    content = bytelines.content(path)
     for text in (
         [content] if content.lstrip().startswith(b"[") else filter(None, map(bytes.strip, content.split(b"\n")))
     ):

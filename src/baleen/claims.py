@@ -54,15 +54,15 @@ def checked(text: str) -> str:
 def _records(path: Path) -> Iterator[tuple[int, str, Any]]:
     """The number of each record, where it stands, and the record: as bytes where it has a line of its own."""
     try:
-        lines = list(bytelines.read(path))
+        content = bytelines.content(path)
     except bytelines.BROKEN as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
-    if next((line for line in lines if line.strip()), b"").lstrip().startswith(b"["):
-        for number, record in enumerate(_listed(path, b"\n".join(lines)), start=1):
+    if content.lstrip().startswith(b"["):
+        for number, record in enumerate(_listed(path, content), start=1):
             yield number, f"{path}: record {number}", record
         return
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(content.split(b"\n"), start=1):
         if line.strip():
             yield number, f"{path}:{number}", line
 
