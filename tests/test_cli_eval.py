@@ -214,6 +214,29 @@ def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[s
     assert Path("out.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("change", [{"label": "NOT_SUPPORTED"}, {"supporting_facts": HOVER[0]["supporting_facts"][:1]}])
+def test_results_that_were_judged_by_other_gold_are_not_taken_up(
+    baleen: Baleen, system: tuple[str, ...], change: dict[str, Any]
+) -> None:
+    arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl")
+    assert baleen(*arguments, "--limit", "1").code == 0
+    before = Path("out.jsonl").read_bytes()
+    Path("hover.json").write_text(json.dumps([{**HOVER[0], **change}, *HOVER[1:]]))
+    done = baleen(*arguments)
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "out.jsonl: its result 'h1' was judged by other gold passages, sentences, label or answer" in done.err
+    assert Path("out.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["--out", "--submission"])
+@pytest.mark.parametrize("name", ["r.jsonl.gz", "r.BZ2", "r.jsonl.zst"])
+def test_a_name_that_promises_compression_is_refused_at_once(baleen: Baleen, option: str, name: str) -> None:
+    done = baleen("eval", "hover", "hover.json", option, name, "--model", "nowhere")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert f"{name}: would not be compressed; choose a name without" in done.err
+    assert not Path(name).exists()
+
+
 def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--threshold", "-2.5", "--out", "out.jsonl", "--limit", "1").json

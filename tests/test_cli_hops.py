@@ -334,6 +334,13 @@ def test_a_bad_line_is_named_before_anything_is_computed(baleen: Baleen, line: s
     assert not Path("out.jsonl").exists()
 
 
+def test_results_are_not_written_under_a_name_that_promises_compression(baleen: Baleen) -> None:
+    Path("claims.jsonl").write_text('{"claim": "x"}\n')
+    done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl.gz", model="nowhere")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "out.jsonl.gz: would not be compressed" in done.err
+
+
 def test_an_empty_file_and_a_bad_list_are_named(baleen: Baleen) -> None:
     Path("empty.jsonl").write_text("\n")
     assert "empty.jsonl: an empty file" in baleen("verify", "--file", "empty.jsonl").err

@@ -480,12 +480,32 @@ class TestWriting:
         assert [entry.name for entry in tmp_path.iterdir()] == ["c.jsonl"]
         assert path.read_text() == "old"
 
+    def test_a_text_that_was_never_split_is_written_whole(self, tmp_path: Path) -> None:
+        path = tmp_path / "c.jsonl"
+        corpus.write([Passage("1", "T", "One. Two.")], path)
+        (back,) = corpus.read(path)
+        assert (back.pid, back.title, back.text) == ("1", "T", "One. Two.")
+
     @pytest.mark.parametrize(
         ("name", "message"), [("c.csv", "cannot tell the format"), ("no/c.jsonl", "no such folder")]
     )
     def test_a_name_that_cannot_be_written_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(CorpusError, match=message):
             corpus.write([], tmp_path / name)
+
+
+def test_passages_are_counted_before_they_are_read_as_far_as_a_damaged_file_goes(tmp_path: Path) -> None:
+    lines = b"".join(b'{"id": "%d", "text": "x"}\n' % number for number in range(3))
+    (tmp_path / "whole.jsonl").write_bytes(lines)
+    (tmp_path / "note.txt").write_text("One.\nTwo.")
+    assert corpus.expected([tmp_path / "whole.jsonl", tmp_path / "note.txt"]) == 4
+    for name, content in (
+        ("cut", gzip.compress(lines)[:-12]),
+        ("none", b"not gzip"),
+        ("bad", b"\x1f\x8b\x08" + b"x" * 40),
+    ):
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(content)
+        assert 0 <= corpus.expected([tmp_path / f"{name}.jsonl.gz", tmp_path / "note.txt"]) <= 4
 
 
 class TestSamples:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gc
 import random
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -339,6 +341,39 @@ def test_many_additions_are_merged_in_their_order(
     assert len(index.segments) == segments
     index.verify()
     assert files_under(index.root) == named_files(index.root)
+
+
+def test_an_addition_stands_though_the_merge_after_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = Index.build(tmp_path / "index", passages_of({"p0": "sea"}), ENCODER)
+    texts = random_texts(MOST_SEGMENTS + 2)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr("baleen.index.index.merge", Mock(side_effect=full))
+        for pid in list(texts)[: MOST_SEGMENTS + 1]:
+            assert index.add(passages_of({pid: texts[pid]}), ENCODER) == 1
+    assert "small segments stay as they are until the next addition" in caplog.text
+    assert len(index.segments) > MOST_SEGMENTS
+    last = list(texts)[-1]
+    index.add(passages_of({last: texts[last]}), ENCODER)
+    assert len(index.segments) < MOST_SEGMENTS
+    assert_holds(Index.open(index.root), texts)
+    assert files_under(index.root) == named_files(index.root)
+
+
+def test_one_string_is_no_list_of_ids(root: Path) -> None:
+    index, query = Index.open(root), ENCODER.encode_query("whale")
+    with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
+        index.delete("sea")
+    for options in ({"exclude": "sea"}, {"allow": "sea"}):
+        with pytest.raises(QueryError, match="one string, 'sea', where ids are expected; put it into a list"):
+            index.search(query, **options)
+    with pytest.raises(QueryError, match="exclude has ids for 1 queries; expected them for each of 2, or none"):
+        index.search_many([query, query], exclude=[["sea"]])
+    with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
+        index.search_many([query, query], exclude=["sea", "whale"])
+    assert_holds(index, TEXTS)
 
 
 @pytest.fixture

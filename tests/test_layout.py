@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baleen.errors import IndexCorruptError, IndexFormatError, IndexLockedError, IndexNotFoundError
+from baleen.errors import IndexCorruptError, IndexExistsError, IndexFormatError, IndexLockedError, IndexNotFoundError
 from baleen.index import layout
 from baleen.index.layout import ArrayFile, ArrayWriter, Manifest, SegmentEntry, open_array, write_array
 
@@ -232,6 +232,25 @@ def test_sweeping_keeps_a_generation_that_failed_after_its_commit(root: Path) ->
     before = files_under(root)
     layout.sweep(root, failed=1)
     assert files_under(root) == before
+
+
+def test_somebodys_own_folders_are_no_generations(tmp_path: Path) -> None:
+    (tmp_path / "g202401").mkdir()
+    (tmp_path / "g202401" / "photo.jpg").write_text("")
+    for _ in range(2):
+        with (
+            pytest.raises(IndexExistsError, match="a folder 'g202401', as an index names its own"),
+            layout.writing(tmp_path),
+        ):
+            pass
+    assert files_under(tmp_path) == {"g202401/photo.jpg"}
+
+
+def test_what_a_killed_build_left_is_cleared_by_the_next_writer(tmp_path: Path) -> None:
+    with layout.writing(tmp_path):
+        write_array(tmp_path, "g000001/segment/codes.bin", np.zeros(4))
+    with layout.writing(tmp_path):
+        assert files_under(tmp_path) == {"lock"}
 
 
 def test_a_second_writer_is_refused_until_the_first_ends(root: Path) -> None:

@@ -79,6 +79,9 @@ def test_what_is_missing_or_null_takes_no_harm_and_what_is_given_is_left_as_it_w
 def test_a_key_that_no_field_has_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
         Leaf.from_json({"name": "a", "colour": "red"})
+    for given in ({"crown": {"petals": 5, "colour": "red"}}, {"mixed": [None, {"petals": 5, "colour": "red"}]}):
+        with pytest.raises(TypeError, match="neither Leaf nor Flower has the keys petals, colour"):
+            Tree.from_json({"name": "elm", **given})
 
 
 def test_a_kind_with_a_way_of_its_own_keeps_it_within_others() -> None:

@@ -272,6 +272,14 @@ def test_eight_hops_gather_more_facts_than_the_encoder_can_read(parts: tuple[Ret
     assert not all(is_read(fact) for fact in last.query.facts if fact.hop == 1)
 
 
+def test_one_string_is_no_list_of_claims(home: Path, tmp_path: Path) -> None:
+    system = over(home, tmp_path / "index", CORPUS)
+    with pytest.raises(QueryError, match="where texts are expected; put it into a list"):
+        system.verify_many(CLAIM)
+    with pytest.raises(QueryError, match="where queries are expected; put it into a list"):
+        system.retriever.search_many(CLAIM)
+
+
 def test_passages_without_sentences_or_text_are_no_trouble(home: Path, tmp_path: Path) -> None:
     passages = [*CORPUS[:2], Passage("bare", "A title", ""), Passage("unsplit", "", "Text without sentences.")]
     trace = over(home, tmp_path / "index", passages).verify(CLAIM, k=4)

@@ -20,6 +20,8 @@ MAX_LINE = 10_000_000
 # What reading a file that is damaged, cut short or not ours to read can raise.
 BROKEN = (OSError, EOFError, zlib.error)
 
+PACKED = (".gz", ".bz2", ".zst")
+
 _BLOCK = 1 << 16
 _FAST_GZIP = 2  # five times as fast as the best level, for files a sixth larger
 # A byte of .zst can stand for thousands; fed in pieces this small, what comes out at a time stays small as well.
@@ -56,6 +58,8 @@ def write(lines: Iterable[bytes], path: Path) -> int:
         if path.suffix.lower() == ".gz":
             # No time and no name inside, so that equal content is an equal file.
             file = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
+        elif path.suffix.lower() == ".bz2":
+            file = stack.enter_context(bz2.BZ2File(file, "wb"))
         elif path.suffix.lower() == ".zst":
             file = stack.enter_context(_zstandard().ZstdCompressor().stream_writer(file, closefd=False))
         for line in lines:

@@ -103,7 +103,10 @@ def _reviver(hint: Any) -> _Way | None:
 def _revive_one_of(kinds: Sequence[type[Record]], value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return next(kind for kind in kinds if set(_form(kind).names) >= value.keys()).from_json(value)
+    fitting = next((kind for kind in kinds if set(_form(kind).names) >= value.keys()), None)
+    if fitting is None:
+        raise TypeError(f"neither {' nor '.join(kind.__name__ for kind in kinds)} has the keys {', '.join(value)}")
+    return fitting.from_json(value)
 
 
 def _inner(hint: Any) -> Any:

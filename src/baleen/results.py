@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from baleen import bytelines
 from baleen.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def refuse_packed(path: Path) -> None:
+    """What is written as it comes would be plain under any name."""
+    if path.suffix.lower() in bytelines.PACKED:
+        raise ConfigError(f"{path}: would not be compressed; choose a name without '{path.suffix}'")
+
+
 def line(run: Run, claim_id: str, told: Mapping[str, Any]) -> bytes:
     return json.dumps({"run": run, "id": claim_id, **told}, ensure_ascii=False).encode() + b"\n"
 
@@ -90,6 +97,7 @@ class Results:
     @contextmanager
     def open(cls, path: Path, run: Run) -> Iterator[Self]:
         """Open for appending, and make where it is missing; one process at a time."""
+        refuse_packed(path)
         with path.open("a+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

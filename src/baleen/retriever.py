@@ -15,7 +15,7 @@ from typing import Any, Self
 from baleen.encoder import Encoder
 from baleen.index import Index
 from baleen.stopwatch import Stopwatch
-from baleen.types import Passage, Query, Ranking, whole
+from baleen.types import Passage, Query, Ranking, several, whole
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Retriever:
 
     def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
         """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
-        asked = [Query(query) if isinstance(query, str) else query for query in queries]
+        asked = [Query(query) if isinstance(query, str) else query for query in several(queries, "queries")]
         return [found.ranking for found in self.retrieve(asked, k, **options)]
 
     def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:

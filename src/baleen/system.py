@@ -31,7 +31,7 @@ from baleen.reranker import Reranker
 from baleen.retriever import Retriever
 from baleen.standin import CONFIG as STAND_IN
 from baleen.standin import StandIn
-from baleen.types import Query, RankedBy, Trace
+from baleen.types import Query, RankedBy, Trace, several
 
 Pipeline = Literal["condense", "rerank", "hybrid"]
 READERS: Mapping[str, Callable[[CrossEncoder], Reader]] = {"verifier": Verifier, "answerer": Answerer}
@@ -139,7 +139,7 @@ class Baleen:
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
         config = override(self.config, **options)
-        steps = self._run([Query(text).checked() for text in texts], config)
+        steps = self._run([Query(text).checked() for text in several(texts, "texts")], config)
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:

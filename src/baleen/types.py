@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from baleen.errors import QueryError
 from baleen.records import Record as Record
@@ -23,6 +23,7 @@ from baleen.records import Record as Record
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
 RankedBy = Literal["hops", "reading"]
+Items = TypeVar("Items")
 WHOLE = -1  # the sid of a fact that is a whole passage
 
 
@@ -91,6 +92,13 @@ class Query(Record):
         for text in (self.text, *(part for fact in self.facts for part in (fact.title, fact.text))):
             whole(text)
         return self
+
+
+def several(items: Items, what: str) -> Items:
+    """The items; one string in place of several, which would be taken for its characters, is a QueryError."""
+    if isinstance(items, str):
+        raise QueryError(f"one string, {items[:40]!r}, where {what} are expected; put it into a list")
+    return items
 
 
 def whole(text: str) -> str:

@@ -26,6 +26,7 @@ from baleen.cli.hops import (
     run_options,
 )
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
+from baleen.results import refuse_packed
 
 if TYPE_CHECKING:
     from baleen.datasets import Example, GoldReport
@@ -58,6 +59,9 @@ class Outputs:
         for path in (self.out, self.submission, self.write_run, self.write_qrels):
             if path is not None and not path.parent.is_dir():
                 raise typer.BadParameter(f"{path}: there is no folder {path.parent}")
+        for path in (self.out, self.submission):
+            if path is not None:
+                refuse_packed(path)
 
 
 def evaluate(

@@ -27,7 +27,7 @@ from baleen.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from baleen.results import Results, describe_run, line
+from baleen.results import Results, describe_run, line, refuse_packed
 
 if TYPE_CHECKING:
     from baleen.system import Baleen
@@ -129,6 +129,8 @@ class Asked:
             raise typer.BadParameter("--json prints one document; the results of --file are JSON lines as they are")
         if self.out is not None and not self.out.parent.is_dir():
             raise typer.BadParameter(f"--out {self.out}: there is no folder {self.out.parent}")
+        if self.out is not None:
+            refuse_packed(self.out)
 
 
 def verify(

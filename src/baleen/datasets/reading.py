@@ -18,7 +18,7 @@ from baleen.errors import DatasetError
 
 DATASETS = tuple(SHAPES)
 
-_SUFFIXES = tuple(name + packed for name in (".json", ".jsonl") for packed in ("", ".gz", ".bz2", ".zst"))
+_SUFFIXES = tuple(name + packed for name in (".json", ".jsonl") for packed in ("", *bytelines.PACKED))
 
 
 def read_examples(dataset: str, path: Path | str) -> list[Example]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from baleen import bytelines
 from baleen.datasets import Example
-from baleen.errors import DatasetError
+from baleen.errors import ConfigError, DatasetError
 from baleen.evaluation.contender import Contender
 from baleen.evaluation.judging import Judge
 from baleen.evaluation.predicting import Predictor
@@ -62,10 +62,20 @@ def results_of(
         if before:
             log.info("%s of %s are in %s already", f"{len(examples) - len(left):,}", f"{len(examples):,}", out)
         found = {result.example.qid: result for result in before}
+        _refuse_other_gold(out, examples, found)
         for batch in evaluate(left, contender.predictor, judge, batch_size=size, before=before):
             kept.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
             found |= {result.example.qid: result for result in batch}
     return [found[example.qid] for example in examples]
+
+
+def _refuse_other_gold(out: Path, examples: Iterable[Example], found: Mapping[str, Result]) -> None:
+    for example in examples:
+        if example.qid in found and found[example.qid].example != example:
+            raise ConfigError(
+                f"{out}: its result '{example.qid}' was judged by other gold passages, sentences, label or answer than "
+                "the question has now; choose another --out, or remove this one"
+            )
 
 
 class Stored(NamedTuple):

@@ -18,6 +18,7 @@ from baleen import bytelines
 from baleen.datasets.example import SUPPORTED
 from baleen.errors import ConfigError
 from baleen.evaluation.prediction import Prediction, Result
+from baleen.results import refuse_packed
 
 DATASETS = ("hover", "hotpotqa")
 
@@ -43,6 +44,7 @@ def submission(dataset: str, results: Sequence[Result]) -> Any:
 
 def write_submission(dataset: str, results: Sequence[Result], path: Path) -> None:
     """Write the document to a file that is there whole or not at all."""
+    refuse_packed(path)
     with bytelines.replacing(path) as aside:
         aside.write_text(json.dumps(submission(dataset, results), ensure_ascii=False) + "\n", "utf-8")
 

@@ -12,6 +12,7 @@ with the state that they opened.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -26,6 +27,7 @@ from baleen.config import override
 from baleen.errors import (
     EncoderMismatchError,
     IndexCorruptError,
+    IndexLockedError,
     QueryError,
 )
 from baleen.index import layout
@@ -36,11 +38,13 @@ from baleen.index.search import Found, SearchConfig, Searcher, decode_rows
 from baleen.index.segment import PassageEncoder, Segment, merge
 from baleen.names import MOST_BEARERS
 from baleen.progress import progress
-from baleen.types import Hit, Passage, Ranking
+from baleen.types import Hit, Passage, Ranking, several
 from baleen.vectors import QueryVectors
 
 if TYPE_CHECKING:
     from baleen.index.device import DeviceSearcher
+
+log = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
 
@@ -142,7 +146,7 @@ class Index:
 
     def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
         """Delete passages for good; unless `missing_ok`, an id that is not here is an error and nothing is deleted."""
-        wanted = list(dict.fromkeys(pids))
+        wanted = list(dict.fromkeys(several(pids, "ids")))
         with self._change() as generation:
             absent = [pid for pid in wanted if pid not in self]
             if absent and not missing_ok:
@@ -164,12 +168,18 @@ class Index:
         return before - self.bytes
 
     def _merge_small(self) -> None:
-        """Merge the segments before the largest and those after it, so that many additions do not make many files."""
-        with self._change() as generation:
-            place = max(range(len(self.segments)), key=lambda number: len(self.segments[number]))
-            before = self._merged(generation, self.segments[:place], "segment-before")
-            after = self._merged(generation, self.segments[place + 1 :])
-            self._commit(generation, (*before, self.segments[place].entry, *after))
+        """Merge the segments before the largest and those after it, so that many additions do not make many files.
+
+        What was added is there by now, so that a merge that fails is for another time.
+        """
+        try:
+            with self._change() as generation:
+                place = max(range(len(self.segments)), key=lambda number: len(self.segments[number]))
+                before = self._merged(generation, self.segments[:place], "segment-before")
+                after = self._merged(generation, self.segments[place + 1 :])
+                self._commit(generation, (*before, self.segments[place].entry, *after))
+        except (IndexLockedError, OSError) as error:
+            log.warning("%s: small segments stay as they are until the next addition (%s)", self.root, error)
 
     def _merged(self, generation: int, segments: list[Segment], name: str = "segment") -> tuple[SegmentEntry, ...]:
         """The entry of one segment with the living passages of these, in their order; none if none lives."""
@@ -321,6 +331,7 @@ class Index:
         """
         for query in vectors:
             self._check_query(query, k)
+        _check_ids(exclude, allow, len(vectors))
         limits = override(config or SearchConfig(), probes=probes, candidates=candidates).for_depth(k)
         masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
         allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
@@ -404,3 +415,10 @@ class Index:
             if entry.deleted < entry.passages:
                 entries.append(entry)
         return tuple(entries)
+
+
+def _check_ids(exclude: Sequence[Collection[str]], allow: Collection[str] | None, queries: int) -> None:
+    if exclude and len(exclude) != queries:
+        raise QueryError(f"exclude has ids for {len(exclude)} queries; expected them for each of {queries}, or none")
+    for pids in (*exclude, allow or ()):
+        several(pids, "ids")

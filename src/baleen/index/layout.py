@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from baleen.errors import (
     IndexCorruptError,
+    IndexExistsError,
     IndexFormatError,
     IndexLockedError,
     IndexNotFoundError,
@@ -43,6 +44,7 @@ Array = npt.NDArray[Any]
 FORMAT = "baleen-index"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
+LOCK = "lock"
 _GENERATION = re.compile(r"g\d{6,}")
 
 
@@ -179,13 +181,23 @@ def sync_folder(folder: Path) -> None:
 def writing(root: Path) -> Iterator[None]:
     """Be the one writer of this index; clear away what an earlier change left unfinished."""
     root.mkdir(parents=True, exist_ok=True)
-    with (root / "lock").open("a") as file:
+    _refuse_strange(root)
+    with (root / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise IndexLockedError(f"{root}: another process is writing to this index; wait for it to end") from None
         sweep(root)
         yield
+
+
+def _refuse_strange(root: Path) -> None:
+    """Folders with the name of a generation, where nobody ever wrote an index, are somebody's own: none of ours to sweep."""
+    strange = [] if (root / LOCK).exists() or (root / MANIFEST).exists() else generation_folders(root)
+    if strange:
+        raise IndexExistsError(
+            f"{root}: no index, and yet a folder '{strange[0].name}', as an index names its own; choose another folder"
+        )
 
 
 def sweep(root: Path, failed: int | None = None) -> None:
