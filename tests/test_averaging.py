@@ -143,7 +143,9 @@ def test_the_command_writes_the_mean(baleen: Baleen, two: list[Path], tmp_path: 
         "shares": [0.25, 0.75],
     }
     assert written.tensors["a"].tolist() == [2.5, -1.0]
-    assert baleen(*two, "--out", tmp_path / "mean").out.endswith("50%\n"), "a checkpoint is written over"
+    again = baleen(*two, "--out", tmp_path / "mean")
+    assert (again.code, "replace it with --overwrite" in again.err) == (ConfigError.exit_code, True)
+    assert baleen(*two, "--out", tmp_path / "mean", "--overwrite").out.endswith("50%\n")
 
 
 def test_the_command_leaves_what_is_no_checkpoint(baleen: Baleen, two: list[Path], tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_the_command_leaves_what_is_no_checkpoint(baleen: Baleen, two: list[Path
 
 def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, two: list[Path], tmp_path: Path) -> None:
     write_model(tmp_path, {"retriever": "one"})
-    done = baleen(*two, "--out", tmp_path)
+    done = baleen(*two, "--out", tmp_path, "--overwrite")
     assert done.code == CheckpointError.exit_code
     assert "a whole model, all of which would be lost; name a folder in it" in done.err
     assert read(two[0], "flipr").notes == {"trained": "here"}

@@ -14,7 +14,7 @@ from baleen import cli
 from baleen.corpus import write
 from baleen.embedded import SHIPPED, write_untrained
 from baleen.encoder import Encoder
-from baleen.errors import EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
+from baleen.errors import ConfigError, EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
@@ -203,6 +203,19 @@ def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Pat
     assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
     done = baleen("verify", "whales sing", "--model", "whole", "--index", "a.index", "--json")
     assert done.json["verdict"]["label"] in ("supported", "not supported")
+
+
+def test_init_replaces_a_model_only_if_it_is_told_to(baleen: Baleen, checkpoints: Path) -> None:
+    backbone = str(checkpoints.parent / "backbone")
+    assert baleen("init", backbone, "--out", "model").code == 0
+    before = Encoder.load("model").fingerprint
+    for more in ([], ["--cross-encoder", backbone]):
+        done = baleen("init", backbone, "--dim", "4", "--out", "model", *more)
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert "model: there is a model here already; name another --out, or replace it with --overwrite" in done.err
+        assert Encoder.load("model").fingerprint == before
+    assert baleen("init", backbone, "--dim", "4", "--out", "model", "--overwrite").code == 0
+    assert Encoder.load("model").dim == 4
 
 
 def test_init_fits_the_projection_to_a_sample_of_a_corpus(baleen: Baleen, checkpoints: Path) -> None:

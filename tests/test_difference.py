@@ -214,19 +214,21 @@ def test_the_command_writes_a_difference(baleen: Baleen, tmp_path: Path) -> None
     done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--rank", 3, "--out", out, "--json")
     assert done.json == {"out": str(out), "bytes": sum(file.stat().st_size for file in out.iterdir())}
     assert read(out, KIND).notes == {"seed": 2}
+    again = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", out)
+    assert (again.code, "replace it with --overwrite" in again.err) == (ConfigError.exit_code, True)
 
 
 def test_the_command_does_not_write_over_what_it_reads(baleen: Baleen, tmp_path: Path) -> None:
     for seed, name in ((1, "reading"), (2, "apart")):
         write(tmp_path / name, sample(seed))
     for out, said in (("apart", "the checkpoint itself"), ("reading", "the base itself")):
-        done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", tmp_path / out)
+        done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", tmp_path / out, "--overwrite")
         assert (done.code, said in done.err) == (CheckpointError.exit_code, True)
     assert [read(tmp_path / name, KIND).notes["seed"] for name in ("reading", "apart")] == [1, 2]
 
 
 def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, model: Path) -> None:
     write_model(model, {"verifier": "reading"})
-    done = baleen(model / "reading", "--base", model / "reading", "--out", model)
+    done = baleen(model / "reading", "--base", model / "reading", "--out", model, "--overwrite")
     assert (done.code, "a whole model" in done.err) == (CheckpointError.exit_code, True)
     assert read(model / "readers", KIND).notes == {"seed": 2}

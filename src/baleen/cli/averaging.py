@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from baleen.cli.options import JsonOption
+from baleen.cli.options import JsonOption, OverwriteOption, refuse_there
 
 
 def average(
@@ -20,6 +20,7 @@ def average(
         list[float] | None,
         typer.Option("--weight", help="How much each counts (one for each, in their order)", show_default="alike"),
     ] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Average the weights of several trainings of one model.
@@ -31,6 +32,7 @@ def average(
     from baleen.averaging import average as mean
     from baleen.checkpoint import resolve, write
 
+    refuse_there(out, overwrite)
     made = mean([resolve(name) for name in checkpoints], weight)
     write(out, made)
     shares = [part["share"] for part in made.notes[NOTE]]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from baleen.evaluation.contender import Contender
 
 COLBERT_HOP = "colbert-hop"
+FIRST = "bm25"  # what the baseline rerank ranks anew, if nothing else is said
 OF_CONDENSING = (
     "pipeline",
     "stand_in",
@@ -39,7 +40,7 @@ class Asked:
     device: str | None
     threads: int | None
     baseline: str | None
-    first: str
+    first: str | None
     first_model: str | None
     instruction: str
     exact: bool
@@ -62,6 +63,21 @@ class Asked:
             raise typer.BadParameter(
                 "--hops, -k, --pipeline, --threshold and the like are for a system that takes hops"
             )
+        self._refuse_idle()
+
+    def _refuse_idle(self) -> None:
+        """Options that would do nothing are not what somebody meant."""
+        reranks, ranks_by_words = self.baseline == "rerank", self.baseline == "bm25"
+        idle = {
+            "--first": self.first is not None and not reranks,
+            "--first-model": self.first_model is not None and not reranks,
+            "--instruction": bool(self.instruction) and "dense" not in (self.baseline, self.first if reranks else ""),
+            "--exact": self.exact and not self.searches,
+            "--model": self.model is not None and (ranks_by_words or self.run is not None),
+        }
+        given = [name for name, whether in idle.items() if whether]
+        if given:
+            raise typer.BadParameter(f"leave out {', '.join(given)}: what is evaluated here does not take it")
 
     @property
     def takes_hops(self) -> bool:
@@ -106,13 +122,13 @@ def _baseline(asked: Asked) -> Contender:
     from baleen.evaluation.predicting import Ranked
 
     settings = {
-        "name": asked.baseline, "model": asked.model, "first": asked.first, "first_model": asked.first_model,
+        "name": asked.baseline, "model": asked.model, "first": asked.first or FIRST, "first_model": asked.first_model,
         "instruction": asked.instruction, "exact": asked.exact, "device": asked.device,
     }  # fmt: skip
     config = from_mapping(BaselineConfig, settings, "--baseline")
     collection = _collection(asked)
     baseline = open_baseline(config, collection)
-    name = f"{asked.first} + rerank" if asked.baseline == "rerank" else str(asked.baseline)
+    name = f"{asked.first or FIRST} + rerank" if asked.baseline == "rerank" else str(asked.baseline)
     run = run_of(
         asked.dataset, asked.cutoffs, name, {"settings": dict(baseline.settings), "passages": collection.fingerprint}
     )

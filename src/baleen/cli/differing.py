@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from baleen.cli.options import JsonOption
+from baleen.cli.options import JsonOption, OverwriteOption, refuse_there
 
 
 def difference(
@@ -16,6 +16,7 @@ def difference(
     base: Annotated[Path, typer.Option("--base", help="What it differs from, and cannot be read without")],
     out: Annotated[Path, typer.Option("--out", help="The folder of the difference")],
     rank: Annotated[int, typer.Option("--rank", min=1, help="How many directions of each matrix are kept")] = 64,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a checkpoint as its difference to another: a sixth of its bytes, for two that are much alike.
@@ -29,6 +30,7 @@ def difference(
     source = resolve(checkpoint)
     if source.resolve() == out.resolve():
         raise CheckpointError(f"{out}: is the checkpoint itself, which would be lost; name another folder")
+    refuse_there(out, overwrite)
     write_difference(out, read(source, KIND), base, rank)
     size = sum(file.stat().st_size for file in out.iterdir())
     typer.echo(json.dumps({"out": str(out), "bytes": size}) if as_json else f"{out}: {size:,} bytes")

@@ -84,8 +84,8 @@ def evaluate(
         BaselineName | None, typer.Option("--baseline", help="Rank in a single hop instead; colbert-hop: in hops")
     ] = None,
     first: Annotated[
-        BaselineName, typer.Option("--first", help="What the baseline rerank ranks anew")
-    ] = BaselineName.bm25,
+        BaselineName | None, typer.Option("--first", help="What the baseline rerank ranks anew", show_default="bm25")
+    ] = None,
     first_model: Annotated[str | None, typer.Option("--first-model", help="The model of --first")] = None,
     instruction: Annotated[
         str, typer.Option("--instruction", help="Stands before each question of the baseline dense")
@@ -134,7 +134,7 @@ def evaluate(
             hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
         ),
         device=device, threads=threads,
-        baseline=None if baseline is None else baseline.value, first=first.value, first_model=first_model,
+        baseline=None if baseline is None else baseline.value, first=first and first.value, first_model=first_model,
         instruction=instruction, exact=exact, precision=precision,
     )  # fmt: skip
     start = time.perf_counter()

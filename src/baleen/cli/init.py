@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from baleen.cli.options import OverwriteOption, refuse_there
+
 SAMPLE = 2_000
 
 
@@ -28,6 +30,7 @@ def init(
     seed: Annotated[int | None, typer.Option(help="Of that sample", show_default="0")] = None,
     dim: Annotated[int, typer.Option(min=1, help="Of the vectors")] = 128,
     out: Annotated[Path, typer.Option("--out", help="The model's folder")] = Path("checkpoints/flipr-untrained"),
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Make an untrained encoder of a BACKBONE: a starting point for training that already retrieves."""
     from baleen.corpus import read
@@ -37,6 +40,7 @@ def init(
 
     if not corpus and not (sample is None and seed is None):
         raise typer.BadParameter("--sample and --seed are of the passages of --corpus, and none is named")
+    refuse_there(out, overwrite)
     passages = (
         sampled(track(read(corpus), "sampling", unit="passages"), sample or SAMPLE, seed or 0) if corpus else None
     )

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from baleen.errors import ConfigError
+
 IndexOption = Annotated[
     Path | None, typer.Option("--index", help="An index's folder", show_default="the demonstration corpus")
 ]
@@ -28,3 +30,10 @@ PrecisionOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there already")]
+
+
+def refuse_there(out: Path, overwrite: bool) -> None:
+    """A model may be hours of work: it is replaced by those who say so."""
+    if not overwrite and (out / "config.json").is_file():
+        raise ConfigError(f"{out}: there is a model here already; name another --out, or replace it with --overwrite")
