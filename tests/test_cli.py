@@ -15,6 +15,7 @@ from baleen.corpus import write
 from baleen.embedded import SHIPPED, write_untrained
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError, EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
+from baleen.index import Index
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
@@ -103,6 +104,36 @@ def test_an_index_is_described_changed_and_checked(indexed: Baleen) -> None:
     assert (gone["removed"], gone["passages"]) == (2, len(CORPUS) - 1)
     assert indexed("index", "--out", "c.index", "--compact", "--json").json["deleted"] == 0
     assert indexed("index", "--out", "c.index", "--verify", "--json").json["files_verified"] > 0
+
+
+def test_what_an_addition_replaces_is_told_and_a_shorter_file_leaves_nothing_behind(baleen: Baleen) -> None:
+    def paragraphs(count: int) -> str:
+        return "\n\n".join(f"Paragraph {number}. " + "Whales sing in the sea. " * 30 for number in range(count))
+
+    def pids() -> list[str]:
+        return sorted(Index.open("t.index").pids())
+
+    Path("notes").mkdir()
+    Path("notes/long.md").write_text(paragraphs(4))
+    Path("notes/kept.md").write_text(paragraphs(2))
+    assert baleen("index", "notes", "--out", "t.index").code == 0
+    long, kept = [pid for pid in pids() if pid.startswith("long")], [pid for pid in pids() if pid.startswith("kept")]
+    assert (len(long), kept) == (4, ["kept.md#1", "kept.md#2"])
+
+    Path("notes/long.md").write_text(paragraphs(2))
+    added = baleen("index", "notes/long.md", "--out", "t.index", "--add", "--json").json
+    assert (added["indexed"], added["replaced"], added["outdated"]) == (2, 2, 2)
+    assert pids() == [*kept, "long.md#1", "long.md#2"]
+    Path("notes/long.md").write_text("Whales sing.")
+    added = baleen("index", "notes/long.md", "--out", "t.index", "--add", "--json").json
+    assert (added["replaced"], added["outdated"], pids()) == (0, 2, [*kept, "long.md"])
+
+    Path("notes/long.md").write_bytes(b"\xff")
+    Path("more.jsonl").write_text('{"id": "kept.md#1", "title": "T", "text": "Another."}\n')
+    arguments = ("index", "notes/long.md", "more.jsonl", "--out", "t.index", "--add", "--skip-bad", "--json")
+    added = baleen(*arguments).json
+    assert (added["skipped"], added["replaced"], added["outdated"]) == (1, 1, 0)
+    assert pids() == [*kept, "long.md"]
 
 
 BAD = {

@@ -10,7 +10,7 @@ import baleen
 
 
 def test_all_lists_every_name_with_a_home() -> None:
-    assert set(baleen.__all__) == {*baleen._HOMES, "__version__"}
+    assert set(baleen.__all__) == {*baleen._HOMES, "__version__"} == set(dir(baleen))
 
 
 @pytest.mark.parametrize("name", baleen.__all__)

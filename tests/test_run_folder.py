@@ -12,6 +12,7 @@ import pytest
 
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.run_folder import DONE, RunFolder, spell, write_json
+from baleen.training.run_folder import PLAN as PLAN_FILE
 
 STAGES = ("first", "second", "third")
 PLAN = {"hops": 2, "steps": (5, 6)}
@@ -43,6 +44,36 @@ def test_a_stage_is_done_once(run: RunFolder) -> None:
     assert report["seconds"] >= 0
     assert run.do("first", work, "otherwise") == report == run.report("first")
     assert (run.folder("first") / "output").read_text() == "well"
+
+
+def test_a_second_run_in_the_same_folder_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    run, other = RunFolder(tmp_path / "run", STAGES), RunFolder(tmp_path / "run", STAGES)
+    with run.sole():
+        for begun_by_now in (False, True):
+            with pytest.raises(TrainingError, match="another process is training here"), other.sole():
+                pass
+            assert (tmp_path / "run" / PLAN_FILE).exists() is begun_by_now
+            run.begin(PLAN)
+    with other.sole():
+        other.begin(PLAN)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_run_that_does_not_begin_leaves_the_folder_as_it_was(tmp_path: Path, there: bool) -> None:
+    run = RunFolder(tmp_path / "run", STAGES)
+    if there:
+        run.root.mkdir()
+    with pytest.raises(ConfigError, match="there is no stage 'fourth'"), run.sole():
+        run.begin(PLAN, "fourth")
+    assert run.root.exists() is there
+    with run.sole():
+        run.begin(PLAN)
+    thesis = RunFolder(tmp_path / "thesis", STAGES)
+    thesis.root.mkdir()
+    (thesis.root / "chapter.tex").touch()
+    with pytest.raises(TrainingError, match="something other than a run"), thesis.sole():
+        pass
+    assert [path.name for path in thesis.root.iterdir()] == ["chapter.tex"]
 
 
 def test_a_stage_that_fails_is_not_done_and_finds_its_folder_again(run: RunFolder) -> None:

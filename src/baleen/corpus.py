@@ -112,6 +112,11 @@ def expected(paths: Iterable[Path | str]) -> int:
     return sum(1 if file.name.lower().endswith(_TEXTS) else _lines(file.path) for file in files)
 
 
+def text_names(paths: Iterable[Path | str]) -> set[str]:
+    """The files of text that `read` will cut into passages, as the ids of these name them (`textfiles.file_of`)."""
+    return {file.name for path in paths for file in _files(Path(path)) if file.name.lower().endswith(_TEXTS)}
+
+
 def _lines(path: Path) -> int:
     """As many as a damaged file still gives: to tell of the damage is for `read`."""
     count = 0

@@ -25,6 +25,7 @@ TITLE_LENGTH = 60
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
+_NUMBER = re.compile(r"#\d+$")
 
 
 class _Block(NamedTuple):
@@ -48,6 +49,11 @@ def passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator[Pass
     for number, (heading, body) in enumerate(chunks, 1):
         pid = name if len(chunks) == 1 else f"{name}#{number}"
         yield Passage(pid, heading, body, sentences.split(body))
+
+
+def file_of(pid: str) -> str:
+    """The name of the file that a passage of such an id is of, if it is of a file of text."""
+    return _NUMBER.sub("", pid)
 
 
 def _blocks(text: str, markdown: bool) -> Iterator[_Block]:

@@ -6,7 +6,6 @@
     hops.py             verify, ask: one text, or a file of them
     chain.py            a run as a person reads it
     document.py         a run as one JSON document
-    claims.py           --file: claims and questions with their ids
     demo.py             demo
     init.py             init
     training.py         train

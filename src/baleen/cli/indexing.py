@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baleen.cli.options import DeviceOption, JsonOption, ModelOption, PrecisionName, PrecisionOption
 from baleen.cli.output import print_report
+
+if TYPE_CHECKING:
+    from baleen.encoder import Encoder
+    from baleen.index import Index
+    from baleen.types import Passage
 
 
 class Bits(StrEnum):
@@ -118,8 +123,9 @@ def _index_files(
     encoder = Encoder.load(model or default_model(), device=device, precision=precision)
     total = expected(files) if sys.stderr.isatty() else None
     start = time.perf_counter()
+    changed: dict[str, int] = {}
     if opened is not None:
-        opened.add(passages, encoder, total=total, device=str(encoder.device))
+        changed = _add(opened, files, passages, encoder, total)
     else:
         Index.build(
             out,
@@ -136,9 +142,31 @@ def _index_files(
     return {
         "indexed": tally.passages,
         "skipped": tally.bad,
+        **changed,
         "seconds": round(seconds, 2),
         "passages_per_second": round(tally.passages / seconds, 1),
     }
+
+
+def _add(
+    index: Index, files: list[Path], passages: Iterable[Passage], encoder: Encoder, total: int | None
+) -> dict[str, int]:
+    """Add them, and delete what files of text, which are cut into passages, no longer have; how many went by either."""
+    from baleen.corpus import text_names
+    from baleen.textfiles import file_of
+
+    before, came = len(index), set[str]()
+
+    def noted() -> Iterator[Passage]:
+        for passage in passages:
+            came.add(passage.pid)
+            yield passage
+
+    added = index.add(noted(), encoder, total=total, device=str(encoder.device))
+    replaced = before + added - len(index)
+    names = text_names(files) & {file_of(pid) for pid in came}  # one that could not be read keeps what it had
+    outdated = [pid for pid in index.pids() if file_of(pid) in names and pid not in came] if names else []
+    return {"replaced": replaced, "outdated": index.delete(outdated) if outdated else 0}
 
 
 def split(

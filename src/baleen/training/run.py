@@ -60,11 +60,13 @@ def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str 
     own = local_device(device) if started_processes() > 1 else usable_device(device)
     with process_group(own) as processes:
         run = RunFolder(folder, stages(plan), processes)
-        run.begin(plan.told(), _stage_of(plan, stage), data_of)
-        if processes.agreed((folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)):
-            log.info("%s: every stage is done", folder)
-        else:
-            _do(plan, run, str(own))
+        with run.sole():
+            run.begin(plan.told(), _stage_of(plan, stage), data_of)
+            done = (folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)
+            if processes.agreed(done):
+                log.info("%s: every stage is done", folder)
+            else:
+                _do(plan, run, str(own))
         return read_json(folder / SUMMARY)
 
 

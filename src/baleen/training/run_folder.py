@@ -10,13 +10,15 @@ Of several processes all do the work of a stage, and the first one writes; a sta
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -32,7 +34,7 @@ Item = TypeVar("Item")
 Report = Mapping[str, Any]
 Data = Callable[[Mapping[str, Any]], Any]
 
-DONE, PLAN, CHECKPOINT = "done.json", "plan.json", "checkpoint"
+DONE, PLAN, CHECKPOINT, LOCK = "done.json", "plan.json", "checkpoint", "lock"
 
 
 class Saved(Protocol):
@@ -99,6 +101,33 @@ class RunFolder:
             model.save(folder / CHECKPOINT)
         self.processes.wait()
 
+    @contextmanager
+    def sole(self) -> Iterator[None]:
+        """Be the one run in this folder: a second would take what the first is writing for what was left behind."""
+        if not self.processes.first:
+            yield
+            return
+        self._refuse_strange()
+        fresh = not self.root.exists()
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / LOCK).open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TrainingError(f"{self.root}: another process is training here; wait for it to end") from None
+            try:
+                yield
+            finally:
+                if fresh and not self._content():
+                    shutil.rmtree(self.root)  # where nothing was begun, nothing stays
+
+    def _refuse_strange(self) -> None:
+        if not (self.root / PLAN).exists() and self.root.exists() and self._content():
+            raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
+
+    def _content(self) -> list[Path]:
+        return [path for path in self.root.iterdir() if path.name != LOCK]
+
     def begin(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
         """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
 
@@ -112,8 +141,7 @@ class RunFolder:
         self.processes.wait()
 
     def _begin(self, plan: Mapping[str, Any], first: str | None, data: Data) -> None:
-        if not (self.root / PLAN).exists() and self.root.exists() and any(self.root.iterdir()):
-            raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
+        self._refuse_strange()
         if first is None:
             self._refuse_another(plan)
         else:
