@@ -280,6 +280,11 @@ def test_one_string_is_no_list_of_claims(home: Path, tmp_path: Path) -> None:
         system.retriever.search_many(CLAIM)
 
 
+def test_a_reader_that_is_none_is_refused(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no reader 'verify'; there are verifier and answerer"):
+        over(home, tmp_path / "index", CORPUS).reader("verify")
+
+
 def test_passages_without_sentences_or_text_are_no_trouble(home: Path, tmp_path: Path) -> None:
     passages = [*CORPUS[:2], Passage("bare", "A title", ""), Passage("unsplit", "", "Text without sentences.")]
     trace = over(home, tmp_path / "index", passages).verify(CLAIM, k=4)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from baleen.devices import Precision
 from baleen.encoder import Encoder
 from baleen.index import Index
 from baleen.stopwatch import Stopwatch
@@ -41,11 +42,25 @@ class Retriever:
 
     @classmethod
     def load(
-        cls, model: str | Path, index: str | Path, *, device: str | None = None, threads: int | None = None
+        cls,
+        model: str | Path | None = None,
+        index: str | Path | None = None,
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+        precision: Precision | None = None,
     ) -> Self:
-        """Open an index and the encoder that made it; `device` is where both compute."""
-        encoder = Encoder.load(model, device=device)
-        return cls(encoder, Index.open(index, device=str(encoder.device), threads=threads))
+        """A model by folder or name, and an index that it made; without either, the embedded default's.
+
+        `device` is where both compute, `precision` the arithmetic of the model: None for the device's best.
+        """
+        from baleen.embedded import default_index, default_model
+
+        if index is not None:
+            Index.open(index)  # a wrong folder should be told before a model is loaded
+        encoder = Encoder.load(model if model is not None else default_model(), device=device, precision=precision)
+        folder = index if index is not None else default_index(encoder)
+        return cls(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
 
     def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
         """The k best passages for a query and its facts; `options` are those of `Index.search`."""

@@ -19,11 +19,9 @@ from baleen.condenser import Condenser, CondenserConfig, Threshold
 from baleen.config import NO_SETTING, from_mapping, override
 from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision
-from baleen.encoder import Encoder
 from baleen.errors import ConfigError
 from baleen.follower import Follower
 from baleen.hybrid import run_hybrid
-from baleen.index import Index
 from baleen.model_folder import ModelFolder, read_model
 from baleen.pipeline import Reader, Reading, conclude, run
 from baleen.reader import Answerer, Verifier
@@ -109,14 +107,10 @@ class Baleen:
 
         `precision` is the arithmetic of its models: None for the device's best, int8 on a CPU only.
         """
-        from baleen.embedded import DEPTH, default_index, default_model
+        from baleen.embedded import DEPTH, default_model
 
-        if index is not None:
-            Index.open(index)  # a wrong folder should be told before a model is loaded
-        folder = resolve(model if model is not None else default_model())
-        encoder = Encoder.load(folder, device=device, precision=precision)
-        opened = Index.open(index or default_index(encoder), device=str(encoder.device), threads=threads)
-        system = cls(read_model(folder), Retriever(encoder, opened))
+        retriever = Retriever.load(model, index, device=device, threads=threads, precision=precision)
+        system = cls(read_model(resolve(model if model is not None else default_model())), retriever)
         if index is None:
             system.config = replace(system.config, k=tuple(min(depth, DEPTH) for depth in system.config.depths))
         return system
@@ -174,6 +168,8 @@ class Baleen:
 
     def reader(self, component: str, *, optional: bool = False) -> Reader | None:
         """The "verifier" or the "answerer"; one that is `optional` may be missing, and then None comes."""
+        if component not in READERS:
+            raise ConfigError(f"there is no reader '{component}'; there are {' and '.join(READERS)}")
         if optional and component not in self.model:
             return None
         return READERS[component](self._component(component))

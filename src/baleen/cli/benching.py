@@ -10,7 +10,6 @@ import typer
 
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, ThreadsOption
 from baleen.cli.output import print_report
-from baleen.cli.searching import open_retriever
 
 bench = typer.Typer(help="Speed, memory and recall on this machine.", no_args_is_help=True)
 
@@ -77,10 +76,11 @@ def bench_batch(
     from baleen.claims import read_claims
     from baleen.config import override
     from baleen.index import SearchConfig
+    from baleen.retriever import Retriever
 
     texts = [claim.text for claim in read_claims(questions)]
     config = override(SearchConfig(), probes=probes, candidates=candidates, refined=refined)
-    retriever = open_retriever(index, model, device, threads)
+    retriever = Retriever.load(model, index, device=device, threads=threads)
     print_report(batched(retriever, texts, count=count, k=k, config=config, exact=exact), as_json)
 
 

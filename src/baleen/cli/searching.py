@@ -1,10 +1,10 @@
-"""`baleen search`: one hop, and the retriever that other commands open the same way."""
+"""`baleen search`: one hop."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,17 +13,11 @@ from baleen.cli.options import (
     IndexOption,
     JsonOption,
     ModelOption,
-    PrecisionName,
     PrecisionOption,
     ThreadsOption,
 )
 from baleen.cli.output import print_ranking
 from baleen.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from baleen.retriever import Retriever
 
 
 def search(
@@ -49,11 +43,12 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Rank passages for QUERY: one hop."""
+    from baleen.retriever import Retriever
     from baleen.types import Fact, Query
 
     titled = [text.partition(" | ") if " | " in text else ("", "", text) for text in fact or []]
     asked = Query(query, tuple(Fact("", 0, title, text) for title, _, text in titled)).checked()
-    retriever = open_retriever(index, model, device, threads, precision)
+    retriever = Retriever.load(model, index, device=device, threads=threads, precision=precision)
     start = time.perf_counter()
     ranking = retriever.search(
         asked,
@@ -65,26 +60,6 @@ def search(
         exact=exact,
     )
     print_ranking(asked, ranking, retriever, time.perf_counter() - start, as_json)
-
-
-def open_retriever(
-    index: Path | None,
-    model: str | None,
-    device: str | None,
-    threads: int | None,
-    precision: PrecisionName | None = None,
-) -> Retriever:
-    from baleen.encoder import Encoder
-    from baleen.index import Index
-
-    if index is not None:
-        Index.open(index)  # a wrong folder should be told before a model is loaded
-    from baleen.embedded import default_index, default_model
-    from baleen.retriever import Retriever
-
-    encoder = Encoder.load(model or default_model(), device=device, precision=precision)
-    folder = index or default_index(encoder)
-    return Retriever(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
 
 
 def _conditions(conditions: list[str]) -> dict[str, Any]:
