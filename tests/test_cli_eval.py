@@ -344,10 +344,10 @@ def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("baleen.embedded.CORE", 20)
     model = str(home / "model")
-    for baseline, first_model in (("colbert", None), ("rerank", model)):
+    for baseline, first, first_model in (("colbert", None, None), ("rerank", "colbert", model)):
         asked = Asked(
             dataset="own", cutoffs=(5,), index=None, model=model, corpus=(), run=None, options={}, device="cpu",
-            threads=2, baseline=baseline, first="colbert", first_model=first_model, instruction="", exact=False,
+            threads=2, baseline=baseline, first=first, first_model=first_model, instruction="", exact=False,
         )  # fmt: skip
         collection = open_contender(asked).collection
         assert isinstance(collection, Indexed)
