@@ -159,7 +159,7 @@ def test_the_command_leaves_what_is_no_checkpoint(baleen: Baleen, two: list[Path
 
 def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, two: list[Path], tmp_path: Path) -> None:
     write_model(tmp_path, {"retriever": "one"})
-    done = baleen(*two, "--out", tmp_path, "--overwrite")
+    done = baleen(*two, "--out", tmp_path)
     assert done.code == CheckpointError.exit_code
     assert "a whole model, all of which would be lost; name a folder in it" in done.err
     assert read(two[0], "flipr").notes == {"trained": "here"}

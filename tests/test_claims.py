@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_a_byte_order_mark_and_empty_lines_do_no_harm_and_count_as_lines(tmp_pat
     path = tmp_path / "c.jsonl"
     path.write_bytes(b'\xef\xbb\xbf\r\n{"claim": "x"}\r\n\n{"claim": "y"}')
     assert read_claims(path) == [Claim("2", "x"), Claim("4", "y")]
+
+
+def test_a_byte_order_mark_goes_where_compression_holds_it_back(tmp_path: Path) -> None:
+    """The first pieces of a large .zst file decompress to nothing."""
+    noise = random.Random(0).randbytes(60_000).hex()
+    path = tmp_path / "c.jsonl.zst"
+    path.write_bytes(PACKED[".zst"](b"\xef\xbb\xbf" + json.dumps({"claim": "x", "noise": noise}).encode()))
+    assert read_claims(path) == [Claim("1", "x")]
+    assert next(bytelines.read(path)).startswith(b"{")
 
 
 def test_a_file_that_is_missing_or_was_cut_short_is_named(tmp_path: Path) -> None:

@@ -224,7 +224,9 @@ def test_results_that_were_judged_by_other_gold_are_not_taken_up(
     Path("hover.json").write_text(json.dumps([{**HOVER[0], **change}, *HOVER[1:]]))
     done = baleen(*arguments)
     assert (done.code, done.out) == (ConfigError.exit_code, "")
-    assert "out.jsonl: its result 'h1' was judged by other gold passages, sentences, label or answer" in done.err
+    assert (
+        "out.jsonl: its result 'h1' was judged by another gold (passages, sentences, label, answer, hops, " in done.err
+    )
     assert Path("out.jsonl").read_bytes() == before
 
 
@@ -420,6 +422,8 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", "--baseline", "rerank", "--first", "bm25", "--exact", "--instruction", "Find"], 2, "leave out --instruction, --exact"),
         (["eval", "hover", "hover.json", "--baseline", "colbert", "--instruction", "Find"], 2, "leave out --instruction"),
         (["eval", "hover", "hover.json", "--run", "hover.json", "--model", "m"], 2, "leave out --model"),
+        (["eval", "hover", "hover.json", "--baseline", "rerank", "--first-model", "m"], 2, "leave out --first-model"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert", "--corpus", "corpus.jsonl", "--exact"], 2, "leave out --exact"),
         (["eval", "hover", "hover.json", *BM25, "--at", "five"], 2, "should be numbers"),
         (["eval", "hover", "hover.json", *BM25, "--at", "0,5"], 2, "at least 1"),
         (["eval", "hover", "hover.json", *BM25, "--out", "no/out.jsonl"], 2, "no folder no"),

@@ -229,6 +229,6 @@ def test_the_command_does_not_write_over_what_it_reads(baleen: Baleen, tmp_path:
 
 def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, model: Path) -> None:
     write_model(model, {"verifier": "reading"})
-    done = baleen(model / "reading", "--base", model / "reading", "--out", model, "--overwrite")
+    done = baleen(model / "reading", "--base", model / "reading", "--out", model)
     assert (done.code, "a whole model" in done.err) == (CheckpointError.exit_code, True)
     assert read(model / "readers", KIND).notes == {"seed": 2}

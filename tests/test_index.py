@@ -25,7 +25,7 @@ from baleen.errors import (
     QueryError,
 )
 from baleen.index import Index, layout
-from baleen.index.index import MOST_SEGMENTS
+from baleen.index.index import MOST_SEGMENTS, Addition
 from baleen.index.passage_store import NAME_ROLES
 from baleen.names import MOST_BEARERS
 from baleen.types import Passage
@@ -373,7 +373,46 @@ def test_one_string_is_no_list_of_ids(root: Path) -> None:
         index.search_many([query, query], exclude=[["sea"]])
     with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
         index.search_many([query, query], exclude=["sea", "whale"])
+    with pytest.raises(QueryError, match="favoured has ids for 1 queries"):
+        index.search_many([query, query], favoured=[["sea"]], bonus=1.0)
+    with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
+        index.search_many([query], favoured=["sea"], bonus=1.0)
+    assert index.search(query, allow=np.array(["sea"])).pids == ("sea",)
     assert_holds(index, TEXTS)
+
+
+def test_an_update_takes_the_place_of_whole_documents(tmp_path: Path) -> None:
+    """In one change; passages of no document, and of those that nothing comes of, stay."""
+    texts = {"a#1": "sea", "a#2": "whale", "a#3": "ice", "b#1": "bear", "alone": "frost"}
+    index = Index.build(tmp_path / "index", passages_of(texts), ENCODER)
+    generation = index.manifest.generation
+
+    def document(pid: str) -> str | None:
+        return pid.partition("#")[0] if "#" in pid else None
+
+    done = index.update(passages_of({"a#2": "polar", "alone": "sun"}), ENCODER, part_of=document)
+    assert done == Addition(added=2, replaced=2, outdated=2)
+    assert index.manifest.generation == generation + 1
+    assert_holds(Index.open(index.root), {"b#1": "bear", "a#2": "polar", "alone": "sun"})
+    assert index.update([], ENCODER, part_of=document) == Addition(0, 0, 0)
+    assert index.update(passages_of({"c": "sea"}), ENCODER, part_of=document) == Addition(1, 0, 0)
+    assert index.update(passages_of({"a#9": "sea"}), ENCODER) == Addition(1, 0, 0), "where nobody tells of documents"
+
+
+def test_a_state_that_cannot_be_opened_leaves_the_one_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index.open(root)
+    with monkeypatch.context() as patched:
+        patched.setattr("baleen.index.index.Segment", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(OSError, match="Too many"):
+            index.delete(["sea"])
+    assert "sea" in index, "here"
+    assert "sea" not in Index.open(root), "and not on disk, where that was committed"
+    other = next(pid for pid in TEXTS if pid != "sea")
+    index.delete([other])
+    left = {pid: text for pid, text in TEXTS.items() if pid not in ("sea", other)}
+    assert_holds(index, left)
+    assert_holds(Index.open(root), left)
+    assert files_under(index.root) == named_files(index.root)
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,6 @@ import pytest
 
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.run_folder import DONE, RunFolder, spell, write_json
-from baleen.training.run_folder import PLAN as PLAN_FILE
 
 STAGES = ("first", "second", "third")
 PLAN = {"hops": 2, "steps": (5, 6)}
@@ -47,15 +49,45 @@ def test_a_stage_is_done_once(run: RunFolder) -> None:
 
 
 def test_a_second_run_in_the_same_folder_is_refused_until_the_first_ends(tmp_path: Path) -> None:
-    run, other = RunFolder(tmp_path / "run", STAGES), RunFolder(tmp_path / "run", STAGES)
+    run = RunFolder(tmp_path / "run", STAGES)
     with run.sole():
-        for begun_by_now in (False, True):
-            with pytest.raises(TrainingError, match="another process is training here"), other.sole():
-                pass
-            assert (tmp_path / "run" / PLAN_FILE).exists() is begun_by_now
-            run.begin(PLAN)
-    with other.sole():
-        other.begin(PLAN)
+        assert train_in_another_process(run.root) == "refused"
+        run.begin(PLAN)
+        assert train_in_another_process(run.root) == "refused"
+    assert train_in_another_process(run.root) == "begun"
+    with run.sole():
+        run.begin(PLAN)
+
+
+def test_what_a_run_has_forked_does_not_keep_others_out(tmp_path: Path) -> None:
+    """Workers may outlive a run that was killed."""
+    run = RunFolder(tmp_path / "run", STAGES)
+    forked = get_context("fork").Event()
+    with run.sole():
+        run.begin(PLAN)
+        worker = get_context("fork").Process(target=forked.wait, args=(60,))
+        worker.start()
+    try:
+        assert train_in_another_process(run.root) == "begun"
+    finally:
+        forked.set()
+        worker.join()
+
+
+def train_in_another_process(root: Path) -> str:
+    script = (
+        "import sys, pathlib\n"
+        "from baleen.errors import TrainingError\n"
+        "from baleen.training.run_folder import RunFolder\n"
+        "try:\n"
+        "    with RunFolder(pathlib.Path(sys.argv[1]), ('first',)).sole():\n"
+        "        print('begun')\n"
+        "except TrainingError as error:\n"
+        "    assert 'another process is training here' in str(error)\n"
+        "    print('refused')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -66,6 +98,7 @@ def test_a_run_that_does_not_begin_leaves_the_folder_as_it_was(tmp_path: Path, t
     with pytest.raises(ConfigError, match="there is no stage 'fourth'"), run.sole():
         run.begin(PLAN, "fourth")
     assert run.root.exists() is there
+    assert not there or not list(run.root.iterdir())
     with run.sole():
         run.begin(PLAN)
     thesis = RunFolder(tmp_path / "thesis", STAGES)

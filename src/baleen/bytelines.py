@@ -22,6 +22,7 @@ BROKEN = (OSError, EOFError, zlib.error)
 
 PACKED = (".gz", ".bz2", ".zst")
 
+_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 16
 _FAST_GZIP = 2  # five times as fast as the best level, for files a sixth larger
 # A byte of .zst can stand for thousands; fed in pieces this small, what comes out at a time stays small as well.
@@ -47,7 +48,7 @@ def read(path: Path) -> Iterator[bytes]:
 
 def content(path: Path) -> bytes:
     """All of `path`, without a byte order mark; for files that are one document.  A broken file raises one of BROKEN."""
-    return b"".join(_unmarked(_blocks(path)))
+    return b"".join(_blocks(path)).removeprefix(_MARK)
 
 
 def write(lines: Iterable[bytes], path: Path) -> int:
@@ -97,7 +98,12 @@ def piece(lines: Iterable[bytes], suffix: str) -> bytes:
 
 
 def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    yield next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
+    first = b""
+    while (
+        len(first) < len(_MARK) and (block := next(blocks, None)) is not None
+    ):  # what is compressed may begin with nothing
+        first += block
+    yield first.removeprefix(_MARK)
     yield from blocks
 
 

@@ -137,7 +137,7 @@ def write_difference(folder: str | Path, checkpoint: Checkpoint, base: str | Pat
 
 
 def _write(folder: Path, checkpoint: Checkpoint, version: Mapping[str, Any]) -> None:
-    _refuse_model(folder)
+    refuse_model(folder)
     with replacing(folder) as aside:
         for name, content in _contents(checkpoint, version):
             (aside / name).write_bytes(content)
@@ -169,7 +169,7 @@ def replacing(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refuse_model(folder: Path) -> None:
+def refuse_model(folder: Path) -> None:
     """Refuse a whole model as the place of a single checkpoint, which would take the place of all of it."""
     if (folder / "config.json").is_file() and read_json(folder / "config.json").get("format") == MODEL_FORMAT:
         raise CheckpointError(

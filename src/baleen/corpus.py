@@ -114,7 +114,8 @@ def expected(paths: Iterable[Path | str]) -> int:
 
 def text_names(paths: Iterable[Path | str]) -> set[str]:
     """The files of text that `read` will cut into passages, as the ids of these name them (`textfiles.file_of`)."""
-    return {file.name for path in paths for file in _files(Path(path)) if file.name.lower().endswith(_TEXTS)}
+    files = (file for path in paths for file in _files(Path(path)))
+    return {_text_name(file) for file in files if file.name.lower().endswith(_TEXTS)}
 
 
 def _lines(path: Path) -> int:
@@ -252,9 +253,13 @@ def _text_file(file: _File, chunk_words: int) -> Iterator[tuple[int, Passage | I
     except UnicodeDecodeError as error:
         yield content.count(b"\n", 0, error.start) + 1, InputError("invalid UTF-8; expected UTF-8")
         return
-    name = file.name.encode("utf-8", "replace").decode()  # a file's name may be any bytes; an id is Unicode
-    for passage in textfiles.passages(name, text, words=chunk_words):
+    for passage in textfiles.passages(_text_name(file), text, words=chunk_words):
         yield 1, passage
+
+
+def _text_name(file: _File) -> str:
+    """A file's name may be any bytes; an id is Unicode."""
+    return file.name.encode("utf-8", "replace").decode()
 
 
 def _refuse_constant(name: str) -> None:

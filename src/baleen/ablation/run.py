@@ -218,16 +218,17 @@ class Ablation:
         return Evaluated(questions, passages, {row: results for row, results in found.items() if results})
 
     def _kept(self, row: Row, questions: Questions) -> list[Result]:
-        """A row's results under the settings of today; none where a question has no result, say after a kill."""
+        """A row's results under the settings of today; none where a question has none, or one by another gold."""
         try:
             run, results = read_results(self._results(row, questions))
         except DatasetError:
             return []
         asked = {"k": list(self._options(row, questions)["k"]), "at": list(self.plan.settings.cutoffs)}
-        by_qid = {result.example.qid: result for result in results}
-        qids = [example.qid for example in self._examples[questions.name]]
-        whole = all(qid in by_qid for qid in qids) and all(run.get(key) == value for key, value in asked.items())
-        return [by_qid[qid] for qid in qids] if whole else []
+        found = {result.example.qid: result for result in results}
+        examples = self._examples[questions.name]
+        whole = all(each.qid in found and found[each.qid].example == each for each in examples)
+        of_today = all(run.get(key) == value for key, value in asked.items())
+        return [found[each.qid] for each in examples] if whole and of_today else []
 
     def _draw(self, done: list[Evaluated]) -> None:
         for each in done:

@@ -30,8 +30,9 @@ def average(
     """
     from baleen.averaging import NOTE
     from baleen.averaging import average as mean
-    from baleen.checkpoint import resolve, write
+    from baleen.checkpoint import refuse_model, resolve, write
 
+    refuse_model(out)
     refuse_there(out, overwrite)
     made = mean([resolve(name) for name in checkpoints], weight)
     write(out, made)

@@ -70,9 +70,9 @@ class Asked:
         reranks, ranks_by_words = self.baseline == "rerank", self.baseline == "bm25"
         idle = {
             "--first": self.first is not None and not reranks,
-            "--first-model": self.first_model is not None and not reranks,
+            "--first-model": self.first_model is not None and not (reranks and self.first not in (None, FIRST)),
             "--instruction": bool(self.instruction) and "dense" not in (self.baseline, self.first if reranks else ""),
-            "--exact": self.exact and not self.searches,
+            "--exact": self.exact and (not self.searches or bool(self.corpus)),
             "--model": self.model is not None and (ranks_by_words or self.run is not None),
         }
         given = [name for name, whether in idle.items() if whether]

@@ -23,13 +23,14 @@ def difference(
 
     A model folder may then have readers with a backbone of their own for little more than those that they share.
     """
-    from baleen.checkpoint import read, resolve, write_difference
+    from baleen.checkpoint import read, refuse_model, resolve, write_difference
     from baleen.crossencoder import KIND
     from baleen.errors import CheckpointError
 
     source = resolve(checkpoint)
     if source.resolve() == out.resolve():
         raise CheckpointError(f"{out}: is the checkpoint itself, which would be lost; name another folder")
+    refuse_model(out)
     refuse_there(out, overwrite)
     write_difference(out, read(source, KIND), base, rank)
     size = sum(file.stat().st_size for file in out.iterdir())

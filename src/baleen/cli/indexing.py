@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,7 +35,11 @@ def index(
         typer.Option(help="Bits a dimension of what centroids leave over; 16: float16 vectors", show_default="2"),
     ] = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Add to the index; a passage whose id is there takes its place")
+        bool,
+        typer.Option(
+            "--add",
+            help="Add to the index; passages take the place of those with their ids, and a file of text that of all from one of its name",
+        ),
     ] = False,
     delete: Annotated[
         list[str] | None, typer.Option("--delete", metavar="ID", help="Delete a passage (repeatable)")
@@ -151,22 +155,17 @@ def _index_files(
 def _add(
     index: Index, files: list[Path], passages: Iterable[Passage], encoder: Encoder, total: int | None
 ) -> dict[str, int]:
-    """Add them, and delete what files of text, which are cut into passages, no longer have; how many went by either."""
+    """Add them; a file of text, which is cut into passages, takes the place of all that was there of it."""
     from baleen.corpus import text_names
     from baleen.textfiles import file_of
 
-    before, came = len(index), set[str]()
+    names = text_names(files)
 
-    def noted() -> Iterator[Passage]:
-        for passage in passages:
-            came.add(passage.pid)
-            yield passage
+    def text_file(pid: str) -> str | None:
+        return name if (name := file_of(pid)) in names else None
 
-    added = index.add(noted(), encoder, total=total, device=str(encoder.device))
-    replaced = before + added - len(index)
-    names = text_names(files) & {file_of(pid) for pid in came}  # one that could not be read keeps what it had
-    outdated = [pid for pid in index.pids() if file_of(pid) in names and pid not in came] if names else []
-    return {"replaced": replaced, "outdated": index.delete(outdated) if outdated else 0}
+    done = index.update(passages, encoder, part_of=text_file, total=total, device=str(encoder.device))
+    return {"replaced": done.replaced, "outdated": done.outdated}
 
 
 def split(

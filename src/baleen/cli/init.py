@@ -33,6 +33,7 @@ def init(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Make an untrained encoder of a BACKBONE: a starting point for training that already retrieves."""
+    from baleen.checkpoint import refuse_model
     from baleen.corpus import read
     from baleen.corpus import sample as sampled
     from baleen.embedded import untrained, write_whole
@@ -40,6 +41,8 @@ def init(
 
     if not corpus and not (sample is None and seed is None):
         raise typer.BadParameter("--sample and --seed are of the passages of --corpus, and none is named")
+    if cross_encoder is None:
+        refuse_model(out)
     refuse_there(out, overwrite)
     passages = (
         sampled(track(read(corpus), "sampling", unit="passages"), sample or SAMPLE, seed or 0) if corpus else None

@@ -73,8 +73,8 @@ def _refuse_other_gold(out: Path, examples: Iterable[Example], found: Mapping[st
     for example in examples:
         if example.qid in found and found[example.qid].example != example:
             raise ConfigError(
-                f"{out}: its result '{example.qid}' was judged by other gold passages, sentences, label or answer than "
-                "the question has now; choose another --out, or remove this one"
+                f"{out}: its result '{example.qid}' was judged by another gold (passages, sentences, label, answer, hops, "
+                "kind or order) than the question has now; choose another --out, or remove this one"
             )
 
 

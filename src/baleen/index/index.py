@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Array = npt.NDArray[Any]
+PartOf = Callable[[str], str | None]  # the document of a passage, by its pid
 
 MOST_SEGMENTS = 16  # each keeps some sixteen files mapped
+
+
+class Addition(NamedTuple):
+    """How many passages came, how many of them for one of the same id, and how many others of their documents went."""
+
+    added: int
+    replaced: int
+    outdated: int
 
 
 class Index:
@@ -59,10 +68,11 @@ class Index:
         self._load(manifest)
 
     def _load(self, manifest: Manifest) -> None:
-        self.manifest = manifest
+        """All of a state or, where a file cannot be opened, none of it: half of one would be written back."""
         arrays = {role: layout.open_array(self.root, entry) for role, entry in manifest.codec.items()}
-        self.codec = Codec(bits=manifest.bits, **arrays)
-        self.segments = [Segment(self.root, entry) for entry in manifest.segments]
+        codec = Codec(bits=manifest.bits, **arrays)
+        segments = [Segment(self.root, entry) for entry in manifest.segments]
+        self.manifest, self.codec, self.segments = manifest, codec, segments
         self.__dict__.pop("_searcher", None)
 
     @cached_property
@@ -130,19 +140,41 @@ class Index:
         self, passages: Iterable[Passage], encoder: PassageEncoder, *, device: str = "cpu", total: int | None = None
     ) -> int:
         """Add passages; one whose id is here already takes its place.  Returns how many were added."""
+        return self.update(passages, encoder, device=device, total=total).added
+
+    def update(
+        self,
+        passages: Iterable[Passage],
+        encoder: PassageEncoder,
+        *,
+        part_of: PartOf | None = None,
+        device: str = "cpu",
+        total: int | None = None,
+    ) -> Addition:
+        """`add`, and in the same change what else was here of the documents that passages come of is deleted.
+
+        `part_of` tells of which document a passage is, by its id, or None where it is of none.
+        """
         from baleen.index.building import write_segment
 
         with self._change() as generation:
             self.check_encoder(encoder.fingerprint)
             entry = write_segment(self.root, generation, passages, encoder, self.codec, device, total)
             if entry is None:
-                return 0
+                return Addition(0, 0, 0)
             added = Segment(self.root, entry)
-            replaced = self._rows_of(added.store.pid(row) for row in range(len(added)))
-            self._commit(generation, (*self._with_tombstones(generation, replaced), entry))
+            replaced = self._rows_of(_pids(added))
+            outdated = self._rows_of(self._outdated(added, part_of) if part_of else ())
+            gone = [[*own, *others] for own, others in zip(replaced, outdated, strict=True)]
+            self._commit(generation, (*self._with_tombstones(generation, gone), entry))
         if len(self.segments) > MOST_SEGMENTS:
             self._merge_small()
-        return entry.passages
+        return Addition(entry.passages, sum(map(len, replaced)), sum(map(len, outdated)))
+
+    def _outdated(self, added: Segment, part_of: PartOf) -> Iterator[str]:
+        came = {pid: document for pid in _pids(added) if (document := part_of(pid)) is not None}
+        documents = set(came.values())
+        return (pid for pid in self.pids() if part_of(pid) in documents and pid not in came) if documents else iter(())
 
     def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
         """Delete passages for good; unless `missing_ok`, an id that is not here is an error and nothing is deleted."""
@@ -331,7 +363,7 @@ class Index:
         """
         for query in vectors:
             self._check_query(query, k)
-        _check_ids(exclude, allow, len(vectors))
+        _check_ids(exclude, favoured, allow, len(vectors))
         limits = override(config or SearchConfig(), probes=probes, candidates=candidates).for_depth(k)
         masks = allowed_rows(self.segments, None if allow is None else self._rows_of(allow), where)
         allowed = [without(masks, self._rows_of(each)) if each else masks for each in exclude or [()] * len(vectors)]
@@ -417,8 +449,19 @@ class Index:
         return tuple(entries)
 
 
-def _check_ids(exclude: Sequence[Collection[str]], allow: Collection[str] | None, queries: int) -> None:
-    if exclude and len(exclude) != queries:
-        raise QueryError(f"exclude has ids for {len(exclude)} queries; expected them for each of {queries}, or none")
-    for pids in (*exclude, allow or ()):
+def _pids(segment: Segment) -> Iterator[str]:
+    """Of all its rows."""
+    return (segment.store.pid(row) for row in range(len(segment)))
+
+
+def _check_ids(
+    exclude: Sequence[Collection[str]],
+    favoured: Sequence[Collection[str]],
+    allow: Collection[str] | None,
+    queries: int,
+) -> None:
+    for name, given in (("exclude", exclude), ("favoured", favoured)):
+        if len(given) not in (0, queries):
+            raise QueryError(f"{name} has ids for {len(given)} queries; expected them for each of {queries}, or none")
+    for pids in (*exclude, *favoured, () if allow is None else allow):
         several(pids, "ids")

@@ -112,14 +112,16 @@ class RunFolder:
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process: what it forks may outlive it
+            except (BlockingIOError, PermissionError):
                 raise TrainingError(f"{self.root}: another process is training here; wait for it to end") from None
             try:
                 yield
             finally:
-                if fresh and not self._content():
-                    shutil.rmtree(self.root)  # where nothing was begun, nothing stays
+                if not self._content():  # where nothing was begun, nothing stays
+                    (self.root / LOCK).unlink(missing_ok=True)
+                    if fresh:
+                        self.root.rmdir()
 
     def _refuse_strange(self) -> None:
         if not (self.root / PLAN).exists() and self.root.exists() and self._content():
