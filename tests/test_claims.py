@@ -34,6 +34,14 @@ def test_lines_and_a_list_hold_the_same_claims(tmp_path: Path, suffix: str) -> N
     assert read_claims(lines) == read_claims(listed) == READ
 
 
+@pytest.mark.parametrize("suffix", PACKED)
+def test_lines_that_are_written_are_compressed_as_their_name_says(tmp_path: Path, suffix: str) -> None:
+    path, lines = tmp_path / f"c.jsonl{suffix}", [b'{"claim": "x"}'] * 200
+    assert bytelines.write(lines, path) == 200
+    assert list(bytelines.read(path)) == lines
+    assert (path.stat().st_size < 1000) == bool(suffix)
+
+
 def test_a_list_may_stand_on_one_line_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bytelines, "MAX_LINE", 20)
     path = tmp_path / "c.json"

@@ -98,11 +98,12 @@ def piece(lines: Iterable[bytes], suffix: str) -> bytes:
 
 
 def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The first pieces of what is compressed may be empty, so that they are put together until a mark would show."""
     first = b""
-    while (
-        len(first) < len(_MARK) and (block := next(blocks, None)) is not None
-    ):  # what is compressed may begin with nothing
+    for block in blocks:
         first += block
+        if len(first) >= len(_MARK):
+            break
     yield first.removeprefix(_MARK)
     yield from blocks
 
