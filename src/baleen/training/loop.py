@@ -34,6 +34,7 @@ from baleen.devices import ATTENTION, best_dtype
 from baleen.errors import ConfigError, TrainingError
 from baleen.progress import Bar, progress
 from baleen.training.distributed import average_gradients, local_device, process_group
+from baleen.training.dropout import dropping
 from baleen.training.logs import TrainLog
 from baleen.training.meters import Meter, StepReport, means
 from baleen.training.optimizer import adamw, clip, moments, restore
@@ -149,7 +150,8 @@ class Trainer(Generic[AnyBatch]):
         if self._rounded and self._device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # scores of vectors that a bfloat16 backbone made need no more
         try:
-            yield
+            with dropping(self._module, self._config.dropout):
+                yield
         finally:
             torch.set_float32_matmul_precision(precision)
             self._module.train(before)
