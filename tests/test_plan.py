@@ -88,6 +88,11 @@ def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
     assert "named_bonus" not in bare["reading"]
     named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nnamed_bonus = 2.0"))).told()
     assert named["reading"] == {**bare["reading"], "named_bonus": 2.0}
+    assert "dropout" not in bare["retriever"]["training"]
+    assert "dropout" not in bare["reading"]["first"]
+    undropped = ("[retriever.training]", "[retriever.training]\ndropout = 0.0")
+    told = read_plan(write_plan(tmp_path, "undropped", undropped)).told()
+    assert told["retriever"]["training"] == {**bare["retriever"]["training"], "dropout": 0.0}
 
 
 @pytest.mark.parametrize(

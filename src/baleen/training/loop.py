@@ -124,6 +124,8 @@ class Trainer(Generic[AnyBatch]):
         self._module, self._batch, self._loss, self._evaluate = module, batch, loss, evaluate
         self._config, self._saves = config, saves or Saves(folder)
         told = {name: value for name, value in to_mapping(config).items() if name not in _FREE}
+        if config.dropout is None:
+            del told["dropout"]  # runs that were begun before there was such a setting go on
         self._told: dict[str, Any] = json.loads(json.dumps({**told, **(about or {})}))
         self._device = local_device(config.device)
         choices = {"auto": best_dtype(self._device), "bfloat16": torch.bfloat16, "float32": torch.float32}

@@ -33,7 +33,8 @@ from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
 ABLATION = "ablation"
-_UNTOLD = ("ready", "teacher", "named_bonus")  # where a plan does without: runs that were begun before go on
+# What is not told where a plan does without: runs that were begun before there was such a setting go on.
+_UNTOLD = {"ready": None, "teacher": None, "named_bonus": 0.0, "dropout": None}
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,13 @@ class RunPlan:
 
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file; what is not asked for is not told."""
-        told = {key: value for key, value in asdict(self).items() if key != "root"}
-        for part in ("retriever", "reading"):
-            if told[part] is not None:
-                told[part] = {key: value for key, value in told[part].items() if value or key not in _UNTOLD}
-        return told
+        return {key: _asked_for(value) for key, value in asdict(self).items() if key != "root"}
+
+
+def _asked_for(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _asked_for(each) for key, each in value.items() if key not in _UNTOLD or each != _UNTOLD[key]}
 
 
 def data_of(told: Mapping[str, Any]) -> Any:
