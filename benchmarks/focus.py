@@ -24,8 +24,9 @@ from baleen.index import Index
 from baleen.retriever import Retriever
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import oracle_hops
+from baleen.training.supervision import State
 from baleen.training.world import World
-from baleen.types import Query, Ranking
+from baleen.types import Ranking
 
 Focus = tuple[int | None, int | None]
 
@@ -71,8 +72,8 @@ def print_table(world: World, retriever: Retriever, focuses: Sequence[Focus], de
 def reach(world: World, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
     """`61.0 / 92.8 / 95.8 / 95.8`"""
 
-    def search(queries: Sequence[Query], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
-        return retriever.search_many(queries, depth, exclude=seen, focus=focus)
+    def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+        return retriever.search_many([state.query for state in states], depth, exclude=seen, focus=focus)
 
     examples = [question.example for question in world.train if question.dataset == dataset]
     hops = oracle_hops(examples, search, world.passage, depths, likely_sentences(world.passage))

@@ -11,6 +11,7 @@ from baleen.encoder import Encoder
 from baleen.training.haystacks import Corpora, Haystacks
 from baleen.training.mining import Haystack, TokenisedCorpus
 from baleen.training.oracle import Reach, oracle_hops
+from baleen.training.supervision import State
 from baleen.training.world import World
 from baleen.types import Hit, Passage, Query, Ranking
 from fakes import CORPUS, QUERIES, tiny_encoder
@@ -29,7 +30,8 @@ class Scripted:
     def __init__(self) -> None:
         self.asked: list[tuple[Query, tuple[str, ...]]] = []
 
-    def __call__(self, queries: Sequence[Query], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+    def __call__(self, states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+        queries = [state.query for state in states]
         self.asked += [(query, tuple(own)) for query, own in zip(queries, seen, strict=True)]
         return [self._rank(query, depth, own) for query, own in zip(queries, seen, strict=True)]
 
@@ -54,6 +56,13 @@ def test_what_came_before_does_not_come_again_and_counts_on() -> None:
     reached = oracle_hops([CHAIN, SINGLE], search, passage, [2, 2])
     assert reached[-1] == Reach(2, 2, 1.0, 1.0)
     assert search.asked[3] == (Query(SINGLE.text), ("p7", "p4"))
+
+
+def test_a_question_with_all_it_needs_is_not_searched_for_again_and_counts_on() -> None:
+    search, found = Scripted(), Example("found", "Where does Lena Orlova teach?", ("p0",))
+    reached = oracle_hops([found, SINGLE], search, passage, [1, 2, 1])
+    assert reached == [Reach(1, 1, 0.5, 0.5), Reach(2, 2, 0.5, 0.5), Reach(3, 1, 1.0, 1.0)]
+    assert [query.text for query, _ in search.asked] == [found.text, SINGLE.text, SINGLE.text, SINGLE.text]
 
 
 def test_a_passage_that_is_gold_twice_is_one_to_find() -> None:

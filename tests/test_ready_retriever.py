@@ -92,10 +92,10 @@ def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None
 
 def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Path, trained: Path) -> None:
     world, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
-    haystacks, collections = Haystacks(encoder, Corpora.of(encoder.inputs, world)), ["toy"] * len(world.dev)
+    haystacks = Haystacks(encoder, Corpora.of(encoder.inputs, world))
     reached = oracle_hops(
         [question.example for question in world.dev],
-        lambda queries, depth, seen: haystacks.rank(queries, collections, depth, seen),
+        lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
         world.passage,
         (3, 4),
     )

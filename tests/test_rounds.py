@@ -77,10 +77,9 @@ def true_orders(toy: ToyWorld, world: World) -> dict[str, HopOrder]:
 def share_of_complete(encoder: Encoder, world: World, depths: tuple[int, ...]) -> float:
     """Of dev questions, those with all their gold passages after the last hop."""
     haystacks = Haystacks(encoder, Corpora.of(encoder.inputs, world))
-    collections = [question.collection for question in world.dev]
     reached = oracle_hops(
         [question.example for question in world.dev],
-        lambda queries, depth, seen: haystacks.rank(queries, collections, depth, seen),
+        lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
         world.passage,
         depths,
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from baleen.datasets import Example
 from baleen.training.supervision import SentenceChoice, State, advance, oracle_facts, start
-from baleen.types import Lookup, Query, Ranking, Record
+from baleen.types import Lookup, Ranking, Record
 
-Search = Callable[[Sequence[Query], int, Sequence[Sequence[str]]], list[Ranking]]
+Search = Callable[[Sequence[State], int, Sequence[Sequence[str]]], list[Ranking]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,20 @@ def oracle_hops(
     depths: Sequence[int],
     sentences: SentenceChoice | None = None,
 ) -> list[Reach]:
-    """Take all examples through the hops; passages of earlier hops do not come again.
+    """Take all examples through the hops; passages of earlier hops do not come again, and nothing is searched for in vain.
 
-    Of a gold passage none of whose sentences is known for gold, those that `sentences` picks are kept.
+    `search` is given where questions stand, how deep to look, and what each has seen; a question all of whose gold
+    passages are found is not among them any more.  Of a gold passage none of whose sentences is known for gold, those
+    that `sentences` picks are kept.
     """
     states, seen = [start(example) for example in examples], [list[str]() for _ in examples]
     reached = []
     for hop, depth in enumerate(depths, start=1):
-        rankings = search([state.query for state in states], depth, seen)
-        states = [_keep(state, ranking, passages, sentences) for state, ranking in zip(states, rankings, strict=True)]
-        for own, ranking in zip(seen, rankings, strict=True):
-            own.extend(ranking.pids)
+        going = [place for place, state in enumerate(states) if not state.done]
+        rankings = search([states[place] for place in going], depth, [seen[place] for place in going])
+        for place, ranking in zip(going, rankings, strict=True):
+            states[place] = _keep(states[place], ranking, passages, sentences)
+            seen[place].extend(ranking.pids)
         reached.append(_reach(hop, depth, states))
     return reached
 

@@ -354,10 +354,15 @@ class Rounds:
         return found
 
     def _reach(self, haystacks: Haystacks, questions: Sequence[Question]) -> list[Reach]:
-        collections = [question.collection for question in questions]
+        collection = {question.example.qid: question.collection for question in questions}
+
+        def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+            collections = [collection[state.example.qid] for state in states]
+            return haystacks.rank([state.query for state in states], collections, depth, seen)
+
         return oracle_hops(
             [question.example for question in questions],
-            lambda queries, depth, seen: haystacks.rank(queries, collections, depth, seen),
+            search,
             self.world.passage,
             self.plan.depths,
             self.sentences,
