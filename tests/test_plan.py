@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,49 @@ def test_a_plan_needs_a_collection(tmp_path: Path) -> None:
     file.write_text('collections = []\n[retriever]\nbackbone = "any"\n')
     with pytest.raises(ConfigError, match=r"plan\.toml: a plan needs at least one of \[\[collections\]\]"):
         read_plan(file)
+
+
+def test_a_plan_may_be_like_another_but_for_what_it_says(tmp_path: Path) -> None:
+    base = read_plan(write_plan(tmp_path))
+    (tmp_path / "seed.toml").write_text('like = "plan.toml"\nhops = 3\n[reading.training]\nseed = 7\n')
+    (tmp_path / "rate.toml").write_text(
+        'like = "seed.toml"\n[reading.training]\nlr = 0.5\n[reading.weights]\nfacts = 2\n'
+    )
+    seed, rate = (read_plan(tmp_path / f"{name}.toml") for name in ("seed", "rate"))
+    assert base.reading is not None
+    training = replace(base.reading.training, seed=7)
+    assert seed == replace(base, hops=3, reading=replace(base.reading, training=training))
+    reading = replace(base.reading, training=replace(training, lr=0.5), weights={"facts": 2})
+    assert rate == replace(base, hops=3, reading=reading)
+
+
+def test_lists_of_a_plan_that_is_like_another_are_taken_whole(tmp_path: Path) -> None:
+    base = read_plan(write_plan(tmp_path))
+    (tmp_path / "other.toml").write_text(
+        'like = "plan.toml"\n[[collections]]\nname = "other"\ncorpus = ["other.jsonl"]\n[retriever]\ndepths = [9]\n'
+    )
+    other = read_plan(tmp_path / "other.toml")
+    assert [(each.name, each.train) for each in other.collections] == [("other", ())]
+    assert other.retriever == replace(base.retriever, depths=(9,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('like = "self.toml"', "self.toml: like = 'self.toml', which is like this one itself"),
+        ('like = "round.toml"', "round.toml: like = 'self.toml', which is like this one itself"),
+        ('like = "else/plan.toml"', "which should name a file beside it"),
+        ("like = 3", "like = 3, which should name a file beside it"),
+        ('like = "none.toml"', "none.toml: no such file"),
+        ('like = "plan.toml"\nhpos = 3', "self.toml: there is no setting 'hpos'; did you mean 'hops'?"),
+    ],
+)
+def test_what_a_plan_cannot_be_like_is_told(tmp_path: Path, text: str, said: str) -> None:
+    write_plan(tmp_path)
+    (tmp_path / "round.toml").write_text('like = "self.toml"\n')
+    (tmp_path / "self.toml").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read_plan(tmp_path / "self.toml")
 
 
 def test_three_labels_make_a_head_of_three(tmp_path: Path) -> None:

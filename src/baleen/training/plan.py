@@ -13,6 +13,14 @@
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
     [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
 
+A plan that is another but for a few settings says whose they are otherwise, and those few:
+
+    like = "small.toml"                 a file beside it
+    [reading.training]
+    seed = 1
+
+Tables are taken together key by key, lists such as the collections taken as a whole.
+
 Paths are relative to the file.  A `backbone`, a `teacher`, or a retriever that is `ready`, is a folder beside it, or
 whatever `checkpoint.resolve` makes of the name.
 An [ablation] beside them is for `baleen ablate`, and left alone here.
@@ -32,7 +40,7 @@ from baleen.training.reading_plan import ReadingPlan
 from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.world import CollectionPlan, Missing
 
-ABLATION = "ablation"
+ABLATION, LIKE = "ablation", "like"
 # What is not told where a plan does without: runs that were begun before there was such a setting go on.
 _UNTOLD = {"ready": None, "teacher": None, "named_bonus": 0.0, "dropout": None}
 
@@ -101,5 +109,31 @@ def _unweighted(collection: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_plan(path: Path) -> RunPlan:
     """The plan in a TOML file."""
-    settings = {key: value for key, value in read_toml(path).items() if key != ABLATION}
+    settings = {key: value for key, value in read_settings(path).items() if key != ABLATION}
     return replace(from_mapping(RunPlan, settings, str(path)), root=path.parent)
+
+
+def read_settings(path: Path, after: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """What a file says, on what the plan that it is `like` says; `after` are those that led to this one."""
+    own = read_toml(path)
+    other = own.pop(LIKE, None)
+    if other is None:
+        return own
+    if not isinstance(other, str) or Path(other).name != other:
+        raise ConfigError(
+            f"{path}: {LIKE} = {other!r}, which should name a file beside it, as paths are relative to it"
+        )
+    base = path.with_name(other)
+    if base in (path, *after):
+        raise ConfigError(f"{path}: {LIKE} = {other!r}, which is like this one itself")
+    return _over(read_settings(base, (*after, path)), own)
+
+
+def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with what `own` says in its place, in tables of both key by key."""
+    both = {key: _over(base[key], own[key]) for key in base.keys() & own.keys() if _tables(base[key], own[key])}
+    return {**base, **own, **both}
+
+
+def _tables(*values: Any) -> bool:
+    return all(isinstance(value, Mapping) for value in values)
