@@ -24,7 +24,7 @@ from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
-KEYS = {"query", "facts", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
+KEYS = {"query", "facts", "doubtful", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
 SETTINGS = {
     # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
     "condenser": {"pool": 2, "threshold": -1000.0, "max_facts": 2},
@@ -198,6 +198,18 @@ def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
     assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
 
 
+def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6", "--json").json
+    assert (found["facts"], found["threshold"]) == ([], [-1e6, -1e6, 1e6])
+    read = baleen("verify", CLAIM, "--threshold", "-1e6", "--json").json
+    assert read["doubtful"] == []
+    assert found["doubtful"] == read["facts"]
+    assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
+    assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
+    shown = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6").out
+    assert f"0 facts, {len(read['facts'])} doubtful ones weighed beside" in shown
+
+
 def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--ranked-by", "reading", "--json").json
     weighed = {
@@ -292,7 +304,8 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
         (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
         (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
-        (["verify", CLAIM, "--threshold", "1,2,3"], 2, "--threshold 1,2,3: should be"),
+        (["verify", CLAIM, "--threshold", "1,3,2"], 2, "none of them below the one before"),
+        (["verify", CLAIM, "--threshold", "1,2,3,4"], 2, "--threshold 1,2,3,4: should be"),
         (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
         (["verify", CLAIM, "--named-bonus", "-1"], 2, "--named-bonus"),
         (["ask", CLAIM, "--named-bonus", "much"], 2, "--named-bonus"),

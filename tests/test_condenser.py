@@ -204,18 +204,34 @@ def test_the_least_number_of_passages_is_no_more_than_the_most_facts(settings: d
         CondenserConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("threshold", [(), (1.0,), (1.0, 2.0, 3.0), (0.0, math.nan), (0.0, None)])
-def test_thresholds_are_one_number_or_two(threshold: Any) -> None:
-    with pytest.raises(ConfigError, match="which should be a finite number, or two of them"):
+@pytest.mark.parametrize(
+    "threshold", [(), (1.0,), (1.0, 2.0, 3.0, 4.0), (0.0, math.nan), (0.0, None), (0.0, math.inf, 1.0)]
+)
+def test_thresholds_are_one_number_or_two_or_three(threshold: Any) -> None:
+    with pytest.raises(ConfigError, match="which should be a finite number, or two or three of them"):
         CondenserConfig(threshold=threshold)
 
 
-def test_the_threshold_of_the_end_is_not_the_lower_one() -> None:
-    with pytest.raises(
-        ConfigError, match=r"threshold = \(1, 0\): the second, for the end, should not be below the first"
-    ):
-        CondenserConfig(threshold=(1, 0))
-    assert CondenserConfig(threshold=(1, 1)).final == 1
+@pytest.mark.parametrize("threshold", [(1, 0), (1, 0, 2), (1, 3, 2)])
+def test_thresholds_rise(threshold: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match=r": a later one, for the end, should not be below an earlier"):
+        CondenserConfig(threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "levels"), [(1, (1, 1, 1)), ((1, 1), (1, 1, 1)), ((1, 2), (1, 2, 2)), ((1, 2, 3), (1, 2, 3))]
+)
+def test_what_leads_on_is_read_and_stands_by_thresholds_of_their_own(
+    threshold: float | tuple[float, ...], levels: tuple[float, ...]
+) -> None:
+    config = CondenserConfig(threshold=threshold)
+    assert (config.leading, config.read, config.final) == levels
+
+
+def test_where_there_are_too_many_facts_those_go_first_that_not_even_the_reader_would_weigh() -> None:
+    reading = ScriptedCrossEncoder(sentences=rising(3, 2, 1), facts=rising(-1.5, -0.2, 2.0))
+    condensed = condense(reading, TOWN, threshold=(-2, -0.5, 1), max_facts=2)
+    assert places(condensed) == [("town", 2), ("town", 1)]
 
 
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, "0"])

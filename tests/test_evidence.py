@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from baleen.evidence import standing
-from baleen.types import WHOLE, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace
+from baleen.evidence import standing, with_its_fact
+from baleen.types import WHOLE, Answer, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace, Verdict
 
 PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
@@ -51,6 +51,58 @@ def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
     gone = (False, "not above the threshold of -0.5 at the end")
     assert told(trace) == {"a0": (True, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
     assert ended(*trace.hops) == trace, "what has ended stays as it is"
+
+
+DOUBTFUL = (False, "for the reader to weigh: not above the threshold of 1 at the end")
+
+
+def weighed(trace: Trace) -> list[str]:
+    return [f"{fact.pid}{fact.sid}" for fact in trace.evidence.facts]
+
+
+def of_three_thresholds(**settings: Any) -> Trace:
+    """Facts above all three (a0), two (b0, a1) and one of them (c0), in hop 1."""
+    kept = {"a0": 2.0, "b0": 0.5, "a1": -0.2, "c0": -1.5}
+    read = [judged(place, 1.0, score) for place, score in kept.items()]
+    return ended(hop_of("abc", kept, *read), read=-0.5, final=1.0, **settings)
+
+
+def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
+    trace = of_three_thresholds()
+    assert facts(trace) == {"a0": 2.0}
+    assert weighed(trace) == ["a0", "b0", "a1"], "in their order, whether they stand or not"
+    gone = (False, "not above the threshold of -0.5 at the end")
+    assert told(trace) == {"a0": (True, "as it was"), "b0": DOUBTFUL, "a1": DOUBTFUL, "c0": gone}
+    assert ended(*trace.hops, read=-0.5, final=1.0) == trace, "what has ended stays as it is"
+
+
+def test_without_a_threshold_of_its_own_a_reader_reads_what_stands() -> None:
+    trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
+    assert (weighed(trace), trace.hops[-1].condensed.doubtful) == (["a0"], ())
+    assert trace.evidence == trace.next_query
+    assert Trace(CLAIM).evidence == CLAIM
+
+
+def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
+    trace = of_three_thresholds(least=2)
+    assert facts(trace) == {"a0": 2.0, "b0": 0.5}
+    assert weighed(trace) == ["a0", "b0", "a1"]
+    assert (told(trace)["b0"], told(trace)["a1"]) == (JOINS, DOUBTFUL)
+
+
+def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
+    answered = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    assert answered.outcome == Answer("0", 0.9, "b", 0)
+    assert facts(answered) == {"a0": 2.0, "b0": 0.5}
+    assert told(answered)["b0"] == (True, "the answer stands in it")
+    assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
+
+
+@pytest.mark.parametrize("outcome", [Answer("0", 0.9, "a", 0), Answer("yes", 0.9), Verdict("supported", 0.9)])
+def test_other_outcomes_change_nothing_about_the_facts(outcome: Answer | Verdict) -> None:
+    trace = of_three_thresholds()
+    assert with_its_fact(trace, outcome) == replace(trace, outcome=outcome)
+    assert with_its_fact(Trace(CLAIM), outcome) == Trace(CLAIM, outcome=outcome)
 
 
 def test_with_one_threshold_and_no_least_the_end_changes_nothing() -> None:

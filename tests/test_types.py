@@ -29,7 +29,9 @@ FACT = Fact("p1", 2, "A title", "A sentence – with a dash.", 0.25, 1)
 QUERY = Query("Is it so?", (FACT, Fact("p2", 0, "", "")))
 RANKING = Ranking((Hit("p1", 2.5), Hit("p2", -0.125)))
 KEPT, UNREAD = Judgement("p1", 2, 1.5, 0.25, True, "above the threshold"), Judgement("p2", 0)
-CONDENSED = Condensed((FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400})
+CONDENSED = Condensed(
+    (FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400}, (replace(FACT, sid=3),)
+)
 HOP = Hop(QUERY, "[CLS] is it so?", ("p3",), RANKING, CONDENSED, {"encode": 0.5, "search": 0.25}, {"encode": 64})
 NAMED = replace(HOP, named={"p1": "", "p2": "p3"})
 VERDICT = Verdict("supported", 0.75, {"supported": 0.75, "not supported": 0.25})
@@ -274,5 +276,6 @@ def test_a_run_goes_on_from_the_facts_that_stand() -> None:
 
 
 def test_words_are_those_of_titles_and_sentences() -> None:
-    assert HOP.words == 2 + 6
+    assert HOP.words == 2 * (2 + 6), "doubtful facts are read, too"
+    assert replace(HOP, condensed=replace(CONDENSED, doubtful=())).words == 2 + 6
     assert Hop(QUERY).words == 0

@@ -18,12 +18,12 @@ from baleen.crossencoder import CrossEncoder
 from baleen.errors import ConfigError
 from baleen.evidence import standing
 from baleen.stopwatch import Stopwatch
-from baleen.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace
+from baleen.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace, in_order
 
 FIRST, SECOND = "sentences", "facts"
 
 
-Threshold = float | tuple[float, float]
+Threshold = float | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class CondenserConfig:
 
     `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
     stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
-    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
+    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end; one
+    between the two is for those that a reader weighs at the end, though they do not stand.
     Where these come from fewer than `least_passages`, the best sentences of the next best passages stand beside them.
     """
 
@@ -50,24 +51,33 @@ class CondenserConfig:
             raise ConfigError(
                 f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts = {self.max_facts}"
             )
-        both = self._both
-        if len(both) != 2 or not all(isinstance(each, int | float) and math.isfinite(each) for each in both):
-            raise ConfigError(f"threshold = {self.threshold!r}, which should be a finite number, or two of them")
-        if self.final < self.leading:
-            raise ConfigError(f"threshold = {self.threshold!r}: the second, for the end, should not be below the first")
+        given = self._given
+        if len(given) not in (2, 3) or not all(isinstance(each, int | float) and math.isfinite(each) for each in given):
+            raise ConfigError(
+                f"threshold = {self.threshold!r}, which should be a finite number, or two or three of them"
+            )
+        if list(given) != sorted(given):
+            raise ConfigError(
+                f"threshold = {self.threshold!r}: a later one, for the end, should not be below an earlier"
+            )
 
     @property
     def leading(self) -> float:
         """What facts have to score above to lead to the next hop."""
-        return self._both[0]
+        return self._given[0]
+
+    @property
+    def read(self) -> float:
+        """What they have to score above at the end for a reader to weigh them."""
+        return self._given[1 if len(self._given) == 3 else -1]
 
     @property
     def final(self) -> float:
         """What they have to score above to stand at the end."""
-        return self._both[1]
+        return self._given[-1]
 
     @property
-    def _both(self) -> Sequence[float]:
+    def _given(self) -> Sequence[float]:
         return self.threshold if isinstance(self.threshold, Sequence) else (self.threshold, self.threshold)
 
 
@@ -172,8 +182,10 @@ def settle(
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
     above = [fact for fact in weighed if fact.score > config.leading]
     # Where there are too many, those go first that would not stand at the end, then old facts before new ones.
+    levels = config.final, config.read
     worth = sorted(
-        above, key=lambda fact: (fact.score <= config.final, fact.hop != hop, -fact.score, fact.pid, fact.sid)
+        above,
+        key=lambda fact: (*(fact.score <= level for level in levels), fact.hop != hop, -fact.score, fact.pid, fact.sid),
     )
     kept = worth[: config.max_facts]
     first = {(fact.pid, fact.sid): fact.score for fact in new}
@@ -183,8 +195,7 @@ def settle(
     ]
     entered = {(fact.pid, fact.sid) for fact in pool}
     others = [left_out(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
-    facts = tuple(sorted(kept, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
-    return Condensed(facts, tuple(judged + others))
+    return Condensed(in_order(kept), tuple(judged + others))
 
 
 def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple[bool, str]:
@@ -202,6 +213,7 @@ def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
         trace,
         passage,
         leading=config.leading,
+        read=config.read,
         final=config.final,
         least=config.least_passages,
         most=config.max_facts,

@@ -1,8 +1,10 @@
 """What stands at the end of a run: the facts that hold, and a sentence of each passage that a chain cannot do without.
 
 standing(trace, retriever.passage, leading=-2, final=-0.5, least=2)     the trace, its last hop with the facts that stand
+with_its_fact(trace, answer)                                            the trace, with the fact that the answer stands in
 
-On the way a doubtful fact may lead on, and goes when the run is over.  And what takes several passages to tell is not told
+On the way a doubtful fact may lead on, and goes when the run is over; a reader may weigh it all the same, and then it does
+not stand unless the answer does in it.  And what takes several passages to tell is not told
 by one: where the facts that hold come from fewer than `least`, the best sentences of the next best passages join them,
 however little they scored.  The trace says so of each.
 """
@@ -13,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from baleen.types import Condensed, Fact, Judgement, Lookup, Trace
+from baleen.types import Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, in_order
 
 Place = tuple[str, int]
 
@@ -24,25 +26,45 @@ def standing(
     *,
     leading: float,
     final: float,
+    read: float | None = None,
     least: int = 0,
     most: int | None = None,
 ) -> Trace:
     """A run that has ended, with the facts of its last hop that score above `final`, from `least` passages or more.
 
-    Facts that are not above `leading` came with the query, and stay.  Where what joins makes them more than `most`, the
+    Those above `read`, where that is lower, are for its reader to weigh (`doubtful`).  Facts that are not above `leading` came with the query, and stay.  Where what joins makes them more than `most`, the
     lowest go that are not the only ones of their passage.
     """
     if not trace.hops:
         return trace
-    held = _without_doubtful(trace.hops[-1].condensed, leading, final)
+    held = _without_doubtful(trace.hops[-1].condensed, leading, final if read is None else read, final)
     joining = _joining(trace, held.facts, passage, least)
-    condensed = _joined(held, joining, least, most) if joining else held
+    return _ending(trace, _joined(held, joining, least, most) if joining else held)
+
+
+def with_its_fact(trace: Trace, outcome: Verdict | Answer) -> Trace:
+    """A run with its outcome; a doubtful fact stands if it is the one that an answer was read off."""
+    place = (outcome.pid, outcome.sid) if isinstance(outcome, Answer) else None
+    ended, found = replace(trace, outcome=outcome), None
+    if trace.hops:
+        found = next((fact for fact in trace.hops[-1].condensed.doubtful if _place(fact) == place), None)
+    if found is None:
+        return ended
+    condensed = _with(trace.hops[-1].condensed, [found], "the answer stands in it")
+    return _ending(ended, condensed)
+
+
+def _ending(trace: Trace, condensed: Condensed) -> Trace:
     return replace(trace, hops=(*trace.hops[:-1], replace(trace.hops[-1], condensed=condensed)))
 
 
-def _without_doubtful(condensed: Condensed, leading: float, final: float) -> Condensed:
-    gone = {_place(fact) for fact in condensed.facts if leading < fact.score <= final}
-    return _dropped(condensed, gone, f"not above the threshold of {final:g} at the end")
+def _without_doubtful(condensed: Condensed, leading: float, read: float, final: float) -> Condensed:
+    gone = {_place(fact) for fact in condensed.facts if leading < fact.score <= read}
+    doubtful = tuple(fact for fact in condensed.facts if max(leading, read) < fact.score <= final)
+    told = "for the reader to weigh: " if read < final else ""
+    left = _dropped(condensed, gone, f"not above the threshold of {read:g} at the end")
+    left = _dropped(left, set(map(_place, doubtful)), f"{told}not above the threshold of {final:g} at the end")
+    return replace(left, doubtful=(*left.doubtful, *doubtful))
 
 
 def _joining(trace: Trace, facts: Sequence[Fact], passage: Lookup, least: int) -> list[tuple[Judgement, Fact]]:
@@ -60,15 +82,22 @@ def _joining(trace: Trace, facts: Sequence[Fact], passage: Lookup, least: int) -
 
 def _joined(condensed: Condensed, joining: Sequence[tuple[Judgement, Fact]], least: int, most: int | None) -> Condensed:
     reason = f"the best of its passage, as fewer than {least} passages carried facts"
-    told = {_place(judged): replace(judged, kept=True, reason=reason) for judged, _ in joining}
+    joined = _with(condensed, [fact for _, fact in joining], reason)
+    known = set(map(_place, joined.judgements))
+    others = (replace(judged, kept=True, reason=reason) for judged, _ in joining if _place(judged) not in known)
+    joined = replace(joined, judgements=(*joined.judgements, *others))
+    return _dropped(joined, _over(joined.facts, most), f"over the limit of {most} facts")
+
+
+def _with(condensed: Condensed, facts: Sequence[Fact], reason: str) -> Condensed:
+    """With more facts that stand, each of which may have been doubtful, and is judged to be kept for this `reason`."""
+    places = set(map(_place, facts))
     judgements = [
-        replace(each, kept=True, reason=reason) if told.pop(_place(each), None) else each
-        for each in condensed.judgements
+        replace(each, kept=True, reason=reason) if _place(each) in places else each for each in condensed.judgements
     ]
-    facts = [*condensed.facts, *(fact for _, fact in joining)]
-    facts.sort(key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid))
-    joined = replace(condensed, facts=tuple(facts), judgements=(*judgements, *told.values()))
-    return _dropped(joined, _over(facts, most), f"over the limit of {most} facts")
+    doubtful = tuple(fact for fact in condensed.doubtful if _place(fact) not in places)
+    all_facts = in_order((*condensed.facts, *facts))
+    return replace(condensed, facts=all_facts, judgements=tuple(judgements), doubtful=doubtful)
 
 
 def _over(facts: Sequence[Fact], most: int | None) -> set[Place]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from baleen.evidence import with_its_fact
 from baleen.retriever import Retrieved
 from baleen.stopwatch import Stopwatch
 from baleen.types import Answer, Condensed, Hop, Lookup, Passage, Query, Trace, Verdict
@@ -77,6 +78,6 @@ def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
     """Each trace with what the reader makes of its claim and its facts."""
     watch = Stopwatch(len(traces))
     with watch("read"):
-        outcomes = reader.read([trace.next_query for trace in traces], watch)
-    ended = zip(traces, outcomes, watch.tokens, strict=True)
-    return [replace(trace, outcome=what, seconds=watch.seconds, tokens=tokens) for trace, what, tokens in ended]
+        outcomes = reader.read([trace.evidence for trace in traces], watch)
+    ended = zip(map(with_its_fact, traces, outcomes), watch.tokens, strict=True)
+    return [replace(trace, seconds=watch.seconds, tokens=tokens) for trace, tokens in ended]

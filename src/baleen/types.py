@@ -13,7 +13,7 @@ All are frozen, hold nothing but plain values, and go to JSON and back without l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
@@ -76,6 +76,11 @@ class Fact(Record):
     text: str
     score: float = 0.0
     hop: int = 0
+
+
+def in_order(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Facts as they are told: by hop, and best first."""
+    return tuple(sorted(facts, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +194,7 @@ class Judgement(Record):
 class Condensed(Record):
     """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
 
-    `chosen` is the new order of the passages where a reranker made one.  `seconds` and `tokens` are by stage.
+    `doubtful` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the passages where a reranker made one.  `seconds` and `tokens` are by stage.
     """
 
     facts: tuple[Fact, ...] = ()
@@ -197,6 +202,7 @@ class Condensed(Record):
     chosen: Ranking = Ranking()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
+    doubtful: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +230,9 @@ class Hop(Record):
 
     @property
     def words(self) -> int:
-        """Of context that the next hop reads beside the claim."""
-        return sum(len(fact.title.split()) + len(fact.text.split()) for fact in self.facts)
+        """Of context that the next hop reads beside the claim, or after the last one the reader."""
+        read = (*self.facts, *self.condensed.doubtful)
+        return sum(len(fact.title.split()) + len(fact.text.split()) for fact in read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +263,12 @@ class Trace(Record):
     def next_query(self) -> Query:
         """The claim with the facts so far: what the next hop asks."""
         return Query(self.query.text, self.facts)
+
+    @property
+    def evidence(self) -> Query:
+        """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
+        doubtful = self.hops[-1].condensed.doubtful if self.hops else ()
+        return Query(self.query.text, in_order((*self.facts, *doubtful)) if doubtful else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:

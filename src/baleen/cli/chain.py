@@ -78,8 +78,10 @@ class Chain:
         self._print(0)
         self._outcome(trace)
         words = trace.hops[-1].words if trace.hops else 0
+        doubtful = len(trace.evidence.facts) - len(trace.facts)
+        weighed = f", {_count(doubtful, 'doubtful one')} weighed beside" if doubtful else ""
         stopped = f", stopped early: {trace.stopped}" if trace.stopped else ""
-        rests = f"{_count(len(trace.facts), 'fact')}, {words} words of context, {seconds:.2f} s{stopped}"
+        rests = f"{_count(len(trace.facts), 'fact')}{weighed}, {words} words of context, {seconds:.2f} s{stopped}"
         self._print(0, (rests, "italic"))
         for notice in notices(self.task, trace):
             self._print(0, (notice, "yellow"))

@@ -50,7 +50,7 @@ def document(
 ) -> dict[str, Any]:
     """A finished run; `explained` adds why each passage that carries a fact was found.
 
-    The score of a passage is the retriever's, at the hop and rank where it came up, with the bonus where it is among
+    `doubtful` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the retriever's, at the hop and rank where it came up, with the bonus where it is among
     `named` of that hop; `fact_score` is that of the best fact it carries, null where it carries none.  The order is that
     of `Trace.ranking`.
     """
@@ -58,6 +58,7 @@ def document(
         "query": trace.query.text,
         task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
         "facts": [fact.to_json() for fact in trace.facts],
+        "doubtful": [fact.to_json() for fact in trace.evidence.facts if fact not in trace.facts],
         "passages": _passages(trace, retriever),
         "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
         "ranked_by": trace.ranked_by,

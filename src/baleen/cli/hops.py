@@ -71,8 +71,8 @@ ThresholdOption = Annotated[
     str | None,
     typer.Option(
         "--threshold",
-        metavar="X[,Y]",
-        help="What a fact has to score above to be kept by the condenser; to lead on, and to stand at the end",
+        metavar="X[,Y[,Z]]",
+        help="What a fact has to score above to be kept by the condenser: to lead on, and to stand at the end; or to lead on, to be weighed by the reader, and to stand",
         show_default="the model's, or 0",
     ),
 ]
@@ -216,20 +216,21 @@ def run_options(
 
 
 def _threshold(given: str, pipeline: Pipeline | None) -> float | tuple[float, ...]:
-    """`-1` is for facts on the way and at the end, `-2,-1` has one for each."""
+    """`-1` is for facts on the way and at the end, `-2,-1` has one for each, `-2,-1,0` one more for the reader."""
     try:
         thresholds = tuple(float(number) for number in given.split(","))
     except ValueError:
         thresholds = ()
-    if len(thresholds) not in (1, 2) or not all(map(math.isfinite, thresholds)) or thresholds[-1] < thresholds[0]:
+    rising = list(thresholds) == sorted(thresholds)
+    if len(thresholds) not in (1, 2, 3) or not all(map(math.isfinite, thresholds)) or not rising:
         raise typer.BadParameter(
-            f"--threshold {given}: should be a finite number, or two, the second not below the first"
+            f"--threshold {given}: should be a finite number, or two or three, none of them below the one before"
         )
     if pipeline is Pipeline.rerank:
         raise typer.BadParameter(
             "--threshold is for a condenser, and --pipeline rerank has none: leave one of them out"
         )
-    return thresholds if len(thresholds) == 2 else thresholds[0]
+    return thresholds if len(thresholds) > 1 else thresholds[0]
 
 
 def _depths(k: str) -> int | tuple[int, ...]:
