@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from baleen.cli.training import told
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.crossinputs import CrossConfig
 from baleen.errors import CheckpointError, ConfigError
@@ -128,6 +129,7 @@ def test_a_run_has_its_teacher_read_all_that_the_final_retriever_learns_from(rou
     assert len(taught) <= report["records"]
     assert report["partial"] > 0
     assert report["mining_seconds"]["teach"] > 0
+    assert "read by the teacher in" in told(report)[-1], "what the table at the end of a run says"
 
 
 def logged(rounds: Rounds, stage: str) -> list[dict[str, Any]]:

@@ -104,8 +104,10 @@ def told(report: dict[str, Any]) -> list[str]:
     """What a stage came to, in lines for a person."""
     lines = _came_to(report)
     if report.get("mining_seconds"):
-        parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched"}
-        lines.append(", ".join(f"{parts[part]} in {each:,.1f} s" for part, each in report["mining_seconds"].items()))
+        parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched", "teach": "read by the teacher"}
+        lines.append(
+            ", ".join(f"{parts.get(part, part)} in {each:,.1f} s" for part, each in report["mining_seconds"].items())
+        )
     return lines
 
 
