@@ -29,6 +29,7 @@ class Dataset:
 
 _BACKBONES = (
     Backbone("BAAI/bge-small-en-v1.5", MIT),
+    Backbone("answerdotai/answerai-colbert-small-v1", APACHE),
     Backbone("cross-encoder/ms-marco-MiniLM-L-12-v2", APACHE),
     Backbone("sentence-transformers/all-MiniLM-L6-v2", APACHE),
     Backbone("google-bert/bert-base-uncased", APACHE),
