@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from baleen.types import Answer, Verdict
@@ -42,7 +42,8 @@ class Chain:
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
         joined = [fact for fact in hop.facts if fact.hop != number and _joins(fact, hop)]
         self._kept([fact for fact in hop.facts if fact.hop == number], len(joined), hop)
-        self._joined(joined)
+        self._told("taken up after all", "green", joined)
+        self._told("too doubtful to stand, and weighed by the reader", "yellow", hop.condensed.doubtful)
         self._dropped(hop)
 
     def _kept(self, new: list[Fact], joined: int, hop: Hop) -> None:
@@ -56,16 +57,17 @@ class Chain:
                 if fact.pid == pid:
                     self._print(4, (f"{fact.score:6.2f}  ", "dim"), _short(fact.text))
 
-    def _joined(self, facts: list[Fact]) -> None:
-        """Sentences of earlier hops that stand after all."""
+    def _told(self, what: str, colour: str, facts: Sequence[Fact]) -> None:
+        """Sentences of this hop and earlier ones, under a heading."""
         if facts:
-            self._print(2, ("taken up after all", "green"))
+            self._print(2, (what, colour))
         for fact in facts:
             self._print(4, (f"{fact.score:6.2f}  ", "dim"), f"{fact.title}: {_short(fact.text)}")
 
     def _dropped(self, hop: Hop) -> None:
         rejected = {(each.pid, each.sid): each for each in hop.condensed.judgements if not each.kept}
-        gone = [fact for fact in hop.query.facts if (fact.pid, fact.sid) in rejected]
+        weighed = {(fact.pid, fact.sid) for fact in hop.condensed.doubtful}
+        gone = [fact for fact in hop.query.facts if (fact.pid, fact.sid) in rejected.keys() - weighed]
         if gone:
             self._print(2, ("dropped again", "red"))
         for fact in gone:
