@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import log
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from baleen import types
 from baleen.errors import QueryError
 from baleen.types import (
+    UNWEIGHED,
     WHOLE,
     Answer,
     Condensed,
@@ -244,7 +246,9 @@ def read_at(pids: str, *judgements: Judgement, facts: tuple[Fact, ...] = ()) -> 
     return Hop(Query("q"), ranking=ranking, condensed=Condensed(facts, judgements))
 
 
-def test_by_reading_a_passage_counts_as_its_best_sentence_and_a_sentence_as_the_sum_of_its_last_scores() -> None:
+def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_sentence_as_the_sum_of_its_last_scores() -> (
+    None
+):
     trace = Trace(
         Query("q"),
         (
@@ -254,16 +258,31 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_and_a_sentence_as_the_
         ranked_by="reading",
     )  # fmt: skip
     assert trace.ranking() == Ranking(
-        (Hit("a", 3.0), Hit("d", 2.5), Hit("b", 2.0), Hit("c", 9.0), Hit("e", -4.0), Hit("f", 48.0))
-    )
+        (
+            Hit("c", 9.0 + UNWEIGHED - log(3)),
+            Hit("a", 1.0 + 2.0),
+            Hit("d", 0.5 + 2.0),
+            Hit("b", 3.0 - 1.0 - log(2)),
+            Hit("e", -4.0 + UNWEIGHED - log(2)),
+            Hit("f", 48.0),
+        )
+    ), "what was not weighed counts as if stage 2 had thought little of it"
     assert replace(trace, ranked_by="hops").ranking().pids == ("b", "a", "c", "d", "e", "f")
     assert Trace.from_json(trace.to_json()) == trace
 
 
 def test_by_reading_equal_scores_stand_in_order_of_their_ids_and_nothing_comes_that_was_not_retrieved() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "zcab"]
-    assert Trace(Query("q"), (read_at("cab", *judged),), ranked_by="reading").ranking().pids == ("a", "b", "c")
+    hops = (read_at("c", *judged), read_at("a"), read_at("b"))
+    assert Trace(Query("q"), hops, ranked_by="reading").ranking().pids == ("a", "b", "c")
     assert Trace(QUERY, ranked_by="reading").ranking() == Trace(QUERY).ranking()
+
+
+def test_by_reading_what_a_hop_ranked_higher_comes_first_where_reading_makes_no_difference() -> None:
+    judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "cab"]
+    trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="reading")
+    assert trace.ranking().pids == ("c", "a", "b")
+    assert [best.pid for best in trace.best_sentences()] == ["c", "a", "b"]
 
 
 def test_a_run_goes_on_from_the_facts_that_stand() -> None:

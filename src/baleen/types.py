@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log1p
 from typing import Any, Literal, Self, TypeVar
 
 from baleen.errors import QueryError
@@ -25,6 +26,7 @@ Span = tuple[int, int]
 RankedBy = Literal["hops", "reading"]
 Items = TypeVar("Items")
 WHOLE = -1  # the sid of a fact that is a whole passage
+UNWEIGHED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +187,9 @@ class Judgement(Record):
         return self.second if self.second is not None else self.first or 0.0
 
     @property
-    def worth(self) -> tuple[bool, float]:
-        """What two sentences are compared by: whether it got to be among the facts, then the sum of its scores."""
-        return self.second is not None, (self.first or 0.0) + (self.second or 0.0)
+    def worth(self) -> float:
+        """What two sentences are compared by: the sum of its scores, the second of which counts as UNWEIGHED without one."""
+        return (self.first or 0.0) + (UNWEIGHED if self.second is None else self.second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,13 +291,17 @@ class Trace(Record):
         return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))
 
     def _by_reading(self) -> Ranking:
-        """By their best sentences; those that were not read come last, as they are by hops."""
+        """By their best sentences and their ranks; those that were not read come last, as they are by hops."""
         found = {hit.pid: hit for hit in self._by_hops()}
-        read = {best.pid: Hit(best.pid, best.worth[1]) for best in self.best_sentences() if best.pid in found}
+        read = {best.pid: Hit(best.pid, worth) for worth, best in self._read() if best.pid in found}
         return Ranking((*read.values(), *(hit for pid, hit in found.items() if pid not in read)))
 
     def best_sentences(self) -> tuple[Judgement, ...]:
-        """Of each passage that was read the sentence of most worth, best first, with the scores that it last had."""
+        """Of each passage that was read the sentence of most worth, with the scores that it last had, in `ranking`'s order."""
+        return tuple(best for _, best in self._read())
+
+    def _read(self) -> list[tuple[float, Judgement]]:
+        """The best sentence of each passage, and what it makes the passage worth: less, the lower its hop ranked it."""
         read: dict[tuple[str, int], Judgement] = {}
         for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
             if judged.first is None and judged.second is None:
@@ -307,4 +313,6 @@ class Trace(Record):
         best: dict[str, Judgement] = {}
         for each in read.values():
             best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.worth, -judged.sid))
-        return tuple(sorted(best.values(), key=lambda judged: (not judged.worth[0], -judged.worth[1], judged.pid)))
+        ranks = {pid: rank for hop in reversed(self.hops) for rank, pid in enumerate(hop.ranking.pids)}
+        found = [(each.worth - log1p(ranks.get(each.pid, 0)), each) for each in best.values()]
+        return sorted(found, key=lambda pair: (-pair[0], pair[1].pid))
