@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,14 @@ def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyWorl
     assert read.depths(Questions("toy", "own", "other.jsonl")) == (5, 5, 5)
     assert (read.rows, read.settings.limit) == ([ROWS["D"]], 3)
     assert read_ablation(toy.folder / "own.toml", ["A"]).rows == [ROWS["A"]]
+
+
+def test_an_ablation_may_be_like_another_too(plan: Path) -> None:
+    file = plan.with_name("alike.toml")
+    file.write_text(f'like = "{plan.name}"\n[ablation]\nlimit = 7\n')
+    own, alike = read_ablation(plan), read_ablation(file)
+    assert replace(alike.settings, limit=own.settings.limit) == own.settings
+    assert (alike.settings.limit, alike.train) == (7, own.train)
 
 
 def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:

@@ -105,8 +105,9 @@ def test_baselines_and_rankings_have_their_own_options(run: dict[str, Any], opti
     assert command(tmp_path, {**BASE, **run}) == f"baleen eval hover hover/dev.json {options} --at 20,100 --json"
 
 
-def test_two_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> None:
+def test_several_thresholds_are_told_as_the_command_takes_them(tmp_path: Path) -> None:
     assert "--threshold -2,-0.5 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5]})
+    assert "--threshold -2,-0.5,1 --at" in command(tmp_path, {**document()["run"], "threshold": [-2.0, -0.5, 1.0]})
 
 
 @pytest.mark.parametrize(("bonus", "told"), [(2.0, "2"), (0.5, "0.5"), (1.23456789, "1.23456789"), (0.0, "0")])

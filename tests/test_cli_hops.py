@@ -207,7 +207,7 @@ def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stand
     assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
     shown = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6").out
-    *_, doubtful = shown.partition("too doubtful to stand, and weighed by the reader")
+    *_, doubtful = shown.partition("too doubtful to stand, left for the reader to weigh")
     assert all(f"{fact['title']}: {fact['text']}" in doubtful for fact in read["facts"])
     assert "dropped again" in doubtful, "what the last hop dropped for them"
     assert f"0 facts, {len(read['facts'])} doubtful ones weighed beside" in shown

@@ -214,7 +214,7 @@ def test_thresholds_are_one_number_or_two_or_three(threshold: Any) -> None:
 
 @pytest.mark.parametrize("threshold", [(1, 0), (1, 0, 2), (1, 3, 2)])
 def test_thresholds_rise(threshold: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match=r": a later one, for the end, should not be below an earlier"):
+    with pytest.raises(ConfigError, match=r"none of them should be below the one before"):
         CondenserConfig(threshold=threshold)
 
 

@@ -8,7 +8,21 @@ from typing import Any
 import pytest
 
 from baleen.evidence import standing, with_its_fact
-from baleen.types import WHOLE, Answer, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace, Verdict
+from baleen.types import (
+    UNWEIGHED,
+    WHOLE,
+    Answer,
+    Condensed,
+    Fact,
+    Hit,
+    Hop,
+    Judgement,
+    Passage,
+    Query,
+    Ranking,
+    Trace,
+    Verdict,
+)
 
 PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
@@ -53,11 +67,11 @@ def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
     assert ended(*trace.hops) == trace, "what has ended stays as it is"
 
 
-DOUBTFUL = (False, "for the reader to weigh: not above the threshold of 1 at the end")
+DOUBTFUL = (False, "too doubtful to stand, left for the reader to weigh")
 
 
 def weighed(trace: Trace) -> list[str]:
-    return [f"{fact.pid}{fact.sid}" for fact in trace.evidence.facts]
+    return [f"{fact.pid}{fact.sid}" for fact in trace.final_query.facts]
 
 
 def of_three_thresholds(**settings: Any) -> Trace:
@@ -79,8 +93,8 @@ def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
 def test_without_a_threshold_of_its_own_a_reader_reads_what_stands() -> None:
     trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
     assert (weighed(trace), trace.hops[-1].condensed.doubtful) == (["a0"], ())
-    assert trace.evidence == trace.next_query
-    assert Trace(CLAIM).evidence == CLAIM
+    assert trace.final_query == trace.next_query
+    assert Trace(CLAIM).final_query == CLAIM
 
 
 def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
@@ -96,6 +110,23 @@ def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
     assert facts(answered) == {"a0": 2.0, "b0": 0.5}
     assert told(answered)["b0"] == (True, "the answer stands in it")
     assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
+
+
+def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew() -> None:
+    first = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    again = with_its_fact(first, Answer("1", 0.9, "a", 1))
+    assert facts(again) == {"a0": 2.0, "a1": -0.2}
+    assert (told(again)["a1"], told(again)["b0"]) == ((True, "the answer stands in it"), DOUBTFUL)
+    assert weighed(again) == weighed(first)
+    assert with_its_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
+
+
+def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
+    kept = {"a0": 2.0, "a1": 0.5, "a2": 0.7}
+    read = [judged(place, 1.0, score) for place, score in kept.items()]
+    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, least=2, most=3)
+    assert (facts(trace), weighed(trace)) == ({"a0": 2.0, "b0": -4.0}, ["a0", "a2", "b0"])
+    assert told(trace)["a1"] == (False, "over the limit of 3 facts")
 
 
 @pytest.mark.parametrize("outcome", [Answer("0", 0.9, "a", 0), Answer("yes", 0.9), Verdict("supported", 0.9)])
@@ -156,7 +187,7 @@ def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_orde
 def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
     trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), least=2)
-    assert facts(trace) == {"a0": 1.0, "b3": 0.5}, "one that was never weighed has the score beside its passage"
+    assert facts(trace) == {"a0": 1.0, "b3": UNWEIGHED}, "its score beside its passage is none of a fact"
     assert told(trace)["b3"] == JOINS
 
 

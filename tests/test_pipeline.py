@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from baleen.condenser import Condenser, CondenserConfig
+from baleen.evaluation.prediction import Prediction
 from baleen.hybrid import merge, merge_rankings, run_hybrid
 from baleen.pipeline import Reading, conclude, run
 from baleen.reader import Verifier
 from baleen.reranker import Reranker
 from baleen.retriever import Retrieved
-from baleen.types import Hit, Hop, Passage, Query, Ranking, Trace
+from baleen.types import Answer, Condensed, Hit, Hop, Passage, Query, Ranking, Trace
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, ScriptedRetriever, chain, facts_of
 
@@ -214,6 +215,32 @@ def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None
     assert [replace(trace, outcome=None, seconds={}, tokens={}) for trace in concluded] == [long, short]
     assert all(trace.seconds.keys() == trace.tokens.keys() == {"read"} for trace in concluded)
     assert concluded[0].tokens["read"] > concluded[1].tokens["read"]
+
+
+def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
+    reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 3.0, STANDS: 0.5, MAYOR: 0.2})
+    last = traces(chain(), condenser(reading, threshold=(-1.0, 0.0, 1.0)), [1] * 3)
+    seen: list[Query] = []
+
+    class Listening:
+        def read(self, queries: Sequence[Query], _: Any = None) -> list[Answer]:
+            seen.extend(queries)
+            return [Answer("town", 0.9, *PLACES[2])]
+
+    (trace,) = conclude(last, Listening())
+    assert (places(last[0]), [(fact.pid, fact.sid) for fact in last[0].doubtful]) == (PLACES[:1], PLACES[1:])
+    assert [(fact.pid, fact.sid) for fact in seen[0].facts] == PLACES
+    assert places(trace) == [PLACES[0], PLACES[2]], "the fact that the answer stands in stands"
+    assert Prediction.of_trace(last[0]).facts == last[0].facts, "what is doubtful is not judged"
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+
+
+def test_a_hybrid_whose_condenser_stopped_first_has_its_doubtful_facts() -> None:
+    fact, doubtful = facts_of(("p0", 1), ("p1", 1))
+    first = Hop(Query(CLAIM), ranking=Ranking((Hit("p0", 1.0),)), condensed=Condensed((fact,), doubtful=(doubtful,)))
+    other = Hop(Query(CLAIM), ranking=Ranking((Hit("p2", 1.0),)))
+    merged = merge(Trace(Query(CLAIM), (first,), stopped="no"), Trace(Query(CLAIM), (first, other)), [1, 1])
+    assert (merged.facts, merged.doubtful) == ((fact,), (doubtful,))
 
 
 def test_condensing_leaves_far_fewer_words_than_reranking() -> None:

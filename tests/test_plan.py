@@ -174,6 +174,8 @@ def test_lists_of_a_plan_that_is_like_another_are_taken_whole(tmp_path: Path) ->
         ('like = "round.toml"', "round.toml: like = 'self.toml', which is like this one itself"),
         ('like = "else/plan.toml"', "which should name a file beside it"),
         ("like = 3", "like = 3, which should name a file beside it"),
+        ('like = ""', "like = '', which should name a file beside it"),
+        ('like = ".."', "like = '..', which should name a file beside it"),
         ('like = "none.toml"', "none.toml: no such file"),
         ('like = "plan.toml"\nhpos = 3', "self.toml: there is no setting 'hpos'; did you mean 'hops'?"),
     ],

@@ -271,6 +271,20 @@ def test_readers_that_follow_names_differ_from_those_of_the_shipped_model_in_wha
     assert named.retriever.ready == "retriever/model", "which runs/retriever.toml leaves there"
 
 
+def test_the_shipped_condenser_is_trained_as_readers_that_learn_from_gaps_for_the_shipped_retriever() -> None:
+    gaps, release, other = (
+        read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers-gaps", "release", "release-1")
+    )
+    assert gaps.reading is not None
+    assert release.reading is not None
+    training = replace(gaps.reading.training, steps=4000, evaluate_every=4000)
+    assert release.reading == replace(gaps.reading, depth=12, training=training)
+    assert release == replace(gaps, reading=release.reading, retriever=replace(gaps.retriever, ready="baleen-small"))
+    turns = {**gaps.reading.weights, "facts": 1, "verifier": 3, "answerer": 4}
+    reading = replace(release.reading, weights=turns, training=replace(training, seed=1))
+    assert other == replace(release, reading=reading)
+
+
 def test_readers_that_learn_from_gaps_differ_in_that_file_alone() -> None:
     named, gaps = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers-named", "readers-gaps"))
     wiki, *others = gaps.collections

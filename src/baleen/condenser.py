@@ -57,9 +57,7 @@ class CondenserConfig:
                 f"threshold = {self.threshold!r}, which should be a finite number, or two or three of them"
             )
         if list(given) != sorted(given):
-            raise ConfigError(
-                f"threshold = {self.threshold!r}: a later one, for the end, should not be below an earlier"
-            )
+            raise ConfigError(f"threshold = {self.threshold!r}: none of them should be below the one before")
 
     @property
     def leading(self) -> float:
@@ -181,8 +179,9 @@ def settle(
 ) -> Condensed:
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
     above = [fact for fact in weighed if fact.score > config.leading]
-    # Where there are too many, those go first that would not stand at the end, then old facts before new ones.
-    levels = config.final, config.read
+    # Where there are too many, those go first that would not even be read at the end, then those that would not stand,
+    # then old facts before new ones.
+    levels = config.read, config.final
     worth = sorted(
         above,
         key=lambda fact: (*(fact.score <= level for level in levels), fact.hop != hop, -fact.score, fact.pid, fact.sid),

@@ -4,7 +4,7 @@ standing(trace, retriever.passage, leading=-2, final=-0.5, least=2)     the trac
 with_its_fact(trace, answer)                                            the trace, with the fact that the answer stands in
 
 On the way a doubtful fact may lead on, and goes when the run is over; a reader may weigh it all the same, and then it does
-not stand unless the answer does in it.  And what takes several passages to tell is not told
+not stand unless the answer stands in it.  And what takes several passages to tell is not told
 by one: where the facts that hold come from fewer than `least`, the best sentences of the next best passages join them,
 however little they scored.  The trace says so of each.
 """
@@ -15,9 +15,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from baleen.types import Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, in_order
+from baleen.types import UNWEIGHED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, in_order
 
 Place = tuple[str, int]
+
+ANSWERED = "the answer stands in it"
+WEIGHED = "too doubtful to stand, left for the reader to weigh"
 
 
 def standing(
@@ -37,33 +40,42 @@ def standing(
     """
     if not trace.hops:
         return trace
-    held = _without_doubtful(trace.hops[-1].condensed, leading, final if read is None else read, final)
+    held = _parted(trace.hops[-1].condensed, leading, final if read is None else read, final)
     joining = _joining(trace, held.facts, passage, least)
     return _ending(trace, _joined(held, joining, least, most) if joining else held)
 
 
 def with_its_fact(trace: Trace, outcome: Verdict | Answer) -> Trace:
-    """A run with its outcome; a doubtful fact stands if it is the one that an answer was read off."""
-    place = (outcome.pid, outcome.sid) if isinstance(outcome, Answer) else None
-    ended, found = replace(trace, outcome=outcome), None
-    if trace.hops:
-        found = next((fact for fact in trace.hops[-1].condensed.doubtful if _place(fact) == place), None)
-    if found is None:
+    """A run with its outcome; a doubtful fact stands if it is the one that an answer was read off, and no longer than that."""
+    ended = replace(trace, outcome=outcome)
+    if not trace.hops:
         return ended
-    condensed = _with(trace.hops[-1].condensed, [found], "the answer stands in it")
-    return _ending(ended, condensed)
+    condensed = _without_raised(trace.hops[-1].condensed)
+    place = (outcome.pid, outcome.sid) if isinstance(outcome, Answer) else None
+    found = [fact for fact in condensed.doubtful if _place(fact) == place]
+    return _ending(ended, _with(condensed, found, ANSWERED) if found else condensed)
+
+
+def _without_raised(condensed: Condensed) -> Condensed:
+    """With what another answer stood in among the doubtful again."""
+    raised = {_place(each) for each in condensed.judgements if each.kept and each.reason == ANSWERED}
+    if not raised:
+        return condensed
+    back = [fact for fact in condensed.facts if _place(fact) in raised]
+    left = _dropped(condensed, raised, WEIGHED)
+    return replace(left, doubtful=in_order((*left.doubtful, *back)))
 
 
 def _ending(trace: Trace, condensed: Condensed) -> Trace:
     return replace(trace, hops=(*trace.hops[:-1], replace(trace.hops[-1], condensed=condensed)))
 
 
-def _without_doubtful(condensed: Condensed, leading: float, read: float, final: float) -> Condensed:
+def _parted(condensed: Condensed, leading: float, read: float, final: float) -> Condensed:
+    """What stands, what is doubtful, and what goes."""
     gone = {_place(fact) for fact in condensed.facts if leading < fact.score <= read}
     doubtful = tuple(fact for fact in condensed.facts if max(leading, read) < fact.score <= final)
-    told = "for the reader to weigh: " if read < final else ""
     left = _dropped(condensed, gone, f"not above the threshold of {read:g} at the end")
-    left = _dropped(left, set(map(_place, doubtful)), f"{told}not above the threshold of {final:g} at the end")
+    left = _dropped(left, set(map(_place, doubtful)), WEIGHED)
     return replace(left, doubtful=(*left.doubtful, *doubtful))
 
 
@@ -75,7 +87,8 @@ def _joining(trace: Trace, facts: Sequence[Fact], passage: Lookup, least: int) -
 
     def fact(best: Judgement) -> Fact:
         known = given.get(_place(best))
-        return replace(known, score=best.last) if known else passage(best.pid).fact(best.sid, best.last, hops[best.pid])
+        score = UNWEIGHED if best.second is None else best.second
+        return replace(known, score=score) if known else passage(best.pid).fact(best.sid, score, hops[best.pid])
 
     return [(best, fact(best)) for best in others[: max(0, least - len(carrying))]]
 
@@ -86,7 +99,16 @@ def _joined(condensed: Condensed, joining: Sequence[tuple[Judgement, Fact]], lea
     known = set(map(_place, joined.judgements))
     others = (replace(judged, kept=True, reason=reason) for judged, _ in joining if _place(judged) not in known)
     joined = replace(joined, judgements=(*joined.judgements, *others))
-    return _dropped(joined, _over(joined.facts, most), f"over the limit of {most} facts")
+    held = _dropped(joined, _over(joined.facts, most), f"over the limit of {most} facts")
+    return held if most is None else _with_fewer_doubtful(held, most)
+
+
+def _with_fewer_doubtful(condensed: Condensed, most: int) -> Condensed:
+    """Without the lowest of the doubtful facts that there is no room for beside those that stand."""
+    ranked = sorted(condensed.doubtful, key=lambda fact: fact.score)
+    gone = set(map(_place, ranked[: max(0, len(condensed.facts) + len(ranked) - most)]))
+    left = _dropped(condensed, gone, f"over the limit of {most} facts")
+    return replace(left, doubtful=tuple(fact for fact in condensed.doubtful if _place(fact) not in gone))
 
 
 def _with(condensed: Condensed, facts: Sequence[Fact], reason: str) -> Condensed:

@@ -62,7 +62,7 @@ def merge(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
         ours, theirs = (hop.ranking if hop else Ranking() for hop in (left, right))
         ranking = merge_rankings(ours, theirs, depth, taken)
         taken |= set(ranking.pids)
-        first = left or replace(right, condensed=Condensed(condensed.facts))
+        first = left or replace(right, condensed=Condensed(condensed.facts, doubtful=condensed.doubtful))
         hops.append(replace(first, ranking=ranking, named=_named(ranking, right, left)))
     longest = max(condensed, reranked, key=lambda trace: len(trace.hops))
     stopped = longest.stopped if condensed.stopped and reranked.stopped else ""

@@ -75,9 +75,9 @@ def _reason_to_stop(hop: Hop, number: int, stop_early: bool) -> str:
 
 
 def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
-    """Each trace with what the reader makes of its claim and its facts."""
+    """Each trace with what the reader makes of its claim and of the facts that it weighs."""
     watch = Stopwatch(len(traces))
     with watch("read"):
-        outcomes = reader.read([trace.evidence for trace in traces], watch)
+        outcomes = reader.read([trace.final_query for trace in traces], watch)
     ended = zip(map(with_its_fact, traces, outcomes), watch.tokens, strict=True)
     return [replace(trace, seconds=watch.seconds, tokens=tokens) for trace, tokens in ended]

@@ -50,7 +50,7 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
 
 
 def told_threshold(threshold: float | Sequence[float]) -> str:
-    """As `--threshold` takes it: `-1`, or `-2,-0.5` where what leads on and what stands at the end differ."""
+    """As `--threshold` takes it: `-1`, `-2,-0.5` or `-2,-0.5,1` where what leads on, is read and stands differ."""
     return ",".join(f"{each:.15g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
 
 

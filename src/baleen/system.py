@@ -2,7 +2,7 @@
 
 baleen = Baleen.load("model folder or name", index="wiki.index")
 trace = baleen.verify("The mayor of the town on the Grey Fjord is a former cellist.")
-trace.outcome, trace.facts, trace.hops                      the verdict, the sentences it rests on, every step
+trace.outcome, trace.facts, trace.hops                      the verdict, the sentences that stand, every step
 """
 
 from __future__ import annotations

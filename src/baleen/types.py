@@ -182,11 +182,6 @@ class Judgement(Record):
     reason: str = ""
 
     @property
-    def last(self) -> float:
-        """The score of the last stage that it got to; 0 where it was not read."""
-        return self.second if self.second is not None else self.first or 0.0
-
-    @property
     def worth(self) -> float:
         """What two sentences are compared by: the sum of its scores, the second of which counts as UNWEIGHED without one."""
         return (self.first or 0.0) + (UNWEIGHED if self.second is None else self.second)
@@ -267,10 +262,14 @@ class Trace(Record):
         return Query(self.query.text, self.facts)
 
     @property
-    def evidence(self) -> Query:
+    def doubtful(self) -> tuple[Fact, ...]:
+        """Those that are read beside the facts at the end, and do not stand."""
+        return self.hops[-1].condensed.doubtful if self.hops else ()
+
+    @property
+    def final_query(self) -> Query:
         """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
-        doubtful = self.hops[-1].condensed.doubtful if self.hops else ()
-        return Query(self.query.text, in_order((*self.facts, *doubtful)) if doubtful else self.facts)
+        return Query(self.query.text, in_order((*self.facts, *self.doubtful)) if self.doubtful else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class Chain:
         joined = [fact for fact in hop.facts if fact.hop != number and _joins(fact, hop)]
         self._kept([fact for fact in hop.facts if fact.hop == number], len(joined), hop)
         self._told("taken up after all", "green", joined)
-        self._told("too doubtful to stand, and weighed by the reader", "yellow", hop.condensed.doubtful)
+        self._told("too doubtful to stand, left for the reader to weigh", "yellow", hop.condensed.doubtful)
         self._dropped(hop)
 
     def _kept(self, new: list[Fact], joined: int, hop: Hop) -> None:
@@ -80,8 +80,7 @@ class Chain:
         self._print(0)
         self._outcome(trace)
         words = trace.hops[-1].words if trace.hops else 0
-        doubtful = len(trace.evidence.facts) - len(trace.facts)
-        weighed = f", {_count(doubtful, 'doubtful one')} weighed beside" if doubtful else ""
+        weighed = f", {_count(len(trace.doubtful), 'doubtful one')} weighed beside" if trace.doubtful else ""
         stopped = f", stopped early: {trace.stopped}" if trace.stopped else ""
         rests = f"{_count(len(trace.facts), 'fact')}{weighed}, {words} words of context, {seconds:.2f} s{stopped}"
         self._print(0, (rests, "italic"))

@@ -58,7 +58,7 @@ def document(
         "query": trace.query.text,
         task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
         "facts": [fact.to_json() for fact in trace.facts],
-        "doubtful": [fact.to_json() for fact in trace.evidence.facts if fact not in trace.facts],
+        "doubtful": [fact.to_json() for fact in trace.doubtful],
         "passages": _passages(trace, retriever),
         "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
         "ranked_by": trace.ranked_by,

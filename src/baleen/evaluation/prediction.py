@@ -11,7 +11,7 @@ from baleen.types import WHOLE, Answer, Fact, Ranking, Record, Trace, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Taken(Record):
-    """One hop: the passages that it retrieved, best first, and the words of context that stood after it."""
+    """One hop: the passages that it retrieved, best first, and the words of context that were read after it."""
 
     pids: tuple[str, ...]
     words: int = 0

@@ -119,7 +119,7 @@ def read_settings(path: Path, after: tuple[Path, ...] = ()) -> dict[str, Any]:
     other = own.pop(LIKE, None)
     if other is None:
         return own
-    if not isinstance(other, str) or Path(other).name != other:
+    if not isinstance(other, str) or not other or Path(other).name != other or other == "..":
         raise ConfigError(
             f"{path}: {LIKE} = {other!r}, which should name a file beside it, as paths are relative to it"
         )
