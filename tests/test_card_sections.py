@@ -255,6 +255,11 @@ def test_limits_are_those_of_what_the_model_has_and_was_trained_on(subject: Subj
     assert "The backbones' biases" in told
 
 
+def test_a_difference_is_no_encoder_of_its_own(subject: Subject) -> None:
+    apart = replace(subject.weights[-1], folder="readers", base="../reading")
+    assert advice.limits(replace(subject, weights=(*subject.weights, apart))) == advice.limits(subject)
+
+
 def test_a_share_is_told_only_where_everything_was_counted_apart(tmp_path: Path) -> None:
     summary = {**SUMMARY, "data": {**SUMMARY["data"], "wiki": {}}}
     assert "**Synthetic training questions**." in advice.limits(

@@ -58,7 +58,8 @@ def limits(subject: Subject) -> str:
 
 
 def _reading_limits(subject: Subject) -> Iterator[str]:
-    components, counts = subject.run.components, [each.parameters for each in subject.weights]
+    components = subject.run.components
+    counts = [each.parameters for each in subject.weights if each.base is None]  # a difference is no encoder by itself
     if counts and max(counts) < SMALL:
         sizes = " and ".join(f"{count / 1e6:.1f}M" for count in counts)
         yield (
