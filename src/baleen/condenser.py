@@ -32,9 +32,9 @@ class CondenserConfig:
 
     `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
     stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
-    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end; one
-    between the two is for those that a reader weighs at the end, though they do not stand.
+    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
     Where these come from fewer than `least_passages`, the best sentences of the next best passages stand beside them.
+    A third one, between the two, is for facts that a reader weighs at the end though they do not stand.
     """
 
     pool: int = 9

@@ -4,9 +4,9 @@ standing(trace, retriever.passage, leading=-2, final=-0.5, least=2)     the trac
 with_its_fact(trace, answer)                                            the trace, with the fact that the answer stands in
 
 On the way a doubtful fact may lead on, and goes when the run is over; a reader may weigh it all the same, and then it does
-not stand unless the answer stands in it.  And what takes several passages to tell is not told
-by one: where the facts that hold come from fewer than `least`, the best sentences of the next best passages join them,
-however little they scored.  The trace says so of each.
+not stand unless the answer stands in it.  And what takes several passages to tell is not told by one: where the facts that
+hold come from fewer than `least`, the best sentences of the next best passages join them, however little they scored.  The
+trace says so of each.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def standing(
 ) -> Trace:
     """A run that has ended, with the facts of its last hop that score above `final`, from `least` passages or more.
 
-    Those above `read`, where that is lower, are for its reader to weigh (`doubtful`).  Facts that are not above `leading` came with the query, and stay.  Where what joins makes them more than `most`, the
-    lowest go that are not the only ones of their passage.
+    Those above `read`, where that is lower, are for its reader to weigh (`doubtful`).  Facts that are not above `leading`
+    came with the query, and stay.  Where what joins makes them more than `most`, the lowest go that are not the only ones
+    of their passage, and doubtful ones that there is no room for.
     """
     if not trace.hops:
         return trace
@@ -46,7 +47,7 @@ def standing(
 
 
 def with_its_fact(trace: Trace, outcome: Verdict | Answer) -> Trace:
-    """A run with its outcome; a doubtful fact stands if it is the one that an answer was read off, and no longer than that."""
+    """A run with its outcome; a doubtful fact stands if this answer, and no earlier one, was read off it."""
     ended = replace(trace, outcome=outcome)
     if not trace.hops:
         return ended

@@ -43,7 +43,8 @@ class RunConfig:
     there are more `hops` (None: as many as `k` has numbers, or 4).  `stop_early` ends a run at the first hop that adds
     no fact; the paper always runs all.  `stand_in` puts the relevance score of the reranker in the place of a
     condenser, and does without a reader if need be.  `threshold` is what facts have to score above to be kept, or two
-    numbers, for the way and for the end, or a third between them, for the reader; it is for a call to say (None: the condenser's own, among a model's settings).
+    numbers, for the way and for the end, or a third between them, for the reader; it is for a call to say (None: the
+    condenser's own, among a model's settings).
     `ranked_by` is how the passages of all hops end up in one list: as the paper has it, or by what was read in them.
     `named_bonus` is what a passage's score is raised by if the claim names it, or a passage that carries a fact; with 0
     names are not looked for.

@@ -183,7 +183,7 @@ class Judgement(Record):
 
     @property
     def worth(self) -> float:
-        """What two sentences are compared by: the sum of its scores, the second of which counts as UNWEIGHED without one."""
+        """What two sentences are compared by: the sum of its scores, with UNWEIGHED for a second one that it lacks."""
         return (self.first or 0.0) + (UNWEIGHED if self.second is None else self.second)
 
 
@@ -191,7 +191,8 @@ class Judgement(Record):
 class Condensed(Record):
     """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
 
-    `doubtful` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the passages where a reranker made one.  `seconds` and `tokens` are by stage.
+    `doubtful` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
+    passages where a reranker made one.  `seconds` and `tokens` are by stage.
     """
 
     facts: tuple[Fact, ...] = ()
@@ -296,7 +297,7 @@ class Trace(Record):
         return Ranking((*read.values(), *(hit for pid, hit in found.items() if pid not in read)))
 
     def best_sentences(self) -> tuple[Judgement, ...]:
-        """Of each passage that was read the sentence of most worth, with the scores that it last had, in `ranking`'s order."""
+        """Of each passage that was read the sentence of most worth, with the scores that it last had, as they rank."""
         return tuple(best for _, best in self._read())
 
     def _read(self) -> list[tuple[float, Judgement]]:

@@ -69,8 +69,8 @@ def _reading_limits(subject: Subject) -> Iterator[str]:
     if "verifier" in components:
         yield (
             "**A verdict is statistical, and no proof.** It is a score over the few sentences that were retrieved and "
-            "kept, doubtful ones among them. A passage that was missed looks like evidence that does not exist. Scores were not checked for "
-            "calibration: .9 does not mean right nine times out of ten."
+            "kept, doubtful ones among them. A passage that was missed looks like evidence that does not exist. Scores "
+            "were not checked for calibration: .9 does not mean right nine times out of ten."
         )
     if subject.run.labels == 2:
         yield (

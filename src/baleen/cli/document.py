@@ -50,9 +50,9 @@ def document(
 ) -> dict[str, Any]:
     """A finished run; `explained` adds why each passage that carries a fact was found.
 
-    `doubtful` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the retriever's, at the hop and rank where it came up, with the bonus where it is among
-    `named` of that hop; `fact_score` is that of the best fact it carries, null where it carries none.  The order is that
-    of `Trace.ranking`.
+    `doubtful` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the
+    retriever's, at the hop and rank where it came up, with the bonus where it is among `named` of that hop; `fact_score`
+    is that of the best fact it carries, null where it carries none.  The order is that of `Trace.ranking`.
     """
     told: dict[str, Any] = {
         "query": trace.query.text,
