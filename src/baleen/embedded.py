@@ -79,9 +79,8 @@ def untrained(backbone: str | Path | None = None, passages: Iterable[Passage] | 
     # An untrained backbone never learnt what a [MASK] after the query is for, so it does without.
     config = EncoderConfig(mask_padding=False, dim=dim)
     chosen = demo_passages(SAMPLE) if passages is None else passages
-    return Encoder.from_backbone(
-        backbone or small_backbone(BACKBONE), [passage_text(each.title, each.text) for each in chosen], config
-    )
+    texts = [passage_text(each.title, each.text) for each in chosen]
+    return Encoder.from_backbone(backbone or small_backbone(BACKBONE), texts, config)
 
 
 def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Path) -> None:
@@ -121,7 +120,7 @@ def untrained_model() -> Path:
 
 
 def small_backbone(hub: str) -> Path:
-    """The folder of a backbone: one of its bare name among the roots (`tools/fetch_backbones.py` writes it), else the hub's."""
+    """The folder of a backbone: one among the roots with its bare name (`tools/fetch_backbones.py` writes such), or the hub's."""
     return _there(hub.rpartition("/")[2]) or resolve(hub)
 
 

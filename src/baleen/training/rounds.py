@@ -130,8 +130,7 @@ class Rounds:
         """One retriever over all hops, measured with a perfect condenser over all passages that are searched."""
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
         parts = self._partly_found() if self.plan.partial else []
-        usable = _usable([*records, *parts])
-        report = self._train(usable, self.plan.final_steps, folder)
+        report = self._train([*records, *parts], self.plan.final_steps, folder)
         return {**report, "partial": len(parts), **self._measured()}
 
     def _take(self, folder: Path, ready: str) -> Mapping[str, Any]:
@@ -212,12 +211,12 @@ class Rounds:
 
     def _latent_step(self, state: State, ranking: Ranking) -> Step:
         depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
-        depths: dict[str, Any] = {"depth": depth, "negative_depth": self.plan.negative_depth}
-        return latent_hop(state, ranking, self.world.passage, **depths, sentences=self.sentences)
+        most, sentences = self.plan.negative_depth, self.sentences
+        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=most, sentences=sentences)
 
     def _settled_step(self, state: State, ranking: Ranking) -> Step:
-        choices: dict[str, Any] = {"negative_depth": self.plan.negative_depth, "sentences": self.sentences}
-        return ordered_hop(state, ranking, self.world.passage, positives=self._due(state), **choices)
+        due, most, sentences = self._due(state), self.plan.negative_depth, self.sentences
+        return ordered_hop(state, ranking, self.world.passage, positives=due, negative_depth=most, sentences=sentences)
 
     def _due(self, state: State) -> tuple[str, ...]:
         """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
