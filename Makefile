@@ -13,12 +13,13 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
 model: $(MODEL)/config.json
 
 $(MODEL)/config.json: | $(READY)
+	$(BIN)/python tools/fetch_backbones.py checkpoints --name bge-small-en-v1.5
 	$(BIN)/baleen init --out $(MODEL)
 
 demo: $(READY)

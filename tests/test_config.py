@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from baleen.config import NO_SETTING, from_mapping, override, read_toml, to_mapping
+from baleen.config import NO_SETTING, from_mapping, override, read_toml, refuse_removed, to_mapping
 from baleen.errors import ConfigError
 
 
@@ -141,6 +141,14 @@ def test_what_is_wrong_within_is_told_with_the_way_to_it(settings: dict[str, Any
     with pytest.raises(ConfigError) as refusal:
         from_mapping(PodConfig, settings, "pod.toml")
     assert str(refusal.value).startswith(f"pod.toml: {said}")
+
+
+def test_a_removed_setting_names_the_release_that_reads_it() -> None:
+    with pytest.raises(ConfigError, match=r"^pod\.toml: stray: the setting 'rounding' is gone; .* use baleen 0\.1\.0$"):
+        from_mapping(PodConfig, {"leader": {"length": 2}, "stray": {"length": 2, "rounding": 2}}, "pod.toml")
+    with pytest.raises(ConfigError, match=r"^plan\.json: retriever: the setting 'teacher' is gone"):
+        refuse_removed({"hops": 4, "retriever": {"teacher": None}}, "plan.json")
+    refuse_removed({"hops": 4, "retriever": {"steps": [2]}}, "plan.json")
 
 
 def test_lists_become_tuples_and_tuples_lists() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from baleen.checkpoint import Checkpoint, read, write, write_difference
+from baleen.checkpoint import Checkpoint, read, write
 from baleen.crossencoder import KIND, CrossEncoder
-from baleen.difference import factored, restored
+from baleen.difference import restored
 from baleen.errors import CheckpointError, ConfigError
 from baleen.model_folder import write_model
-from cli_fakes import Baleen, command_line
+from difference import factored, main, write_difference
 from fakes import bert_folder
 
 
@@ -173,7 +173,7 @@ def test_an_older_baleen_is_told_by_the_version(model: Path) -> None:
     assert versions == [1, 2]
 
 
-def test_what_is_not_alike_or_hangs_on_every_bit_is_not_written(model: Path) -> None:
+def test_what_cannot_be_a_difference_is_not_written(model: Path) -> None:
     with pytest.raises(CheckpointError, match="settings: length"):
         write_difference(model / "other", sample(2, settings={"length": 8}), model / "reading", 3)
     with pytest.raises(CheckpointError, match="is the base itself, which would be lost"):
@@ -181,8 +181,6 @@ def test_what_is_not_alike_or_hangs_on_every_bit_is_not_written(model: Path) -> 
     assert read(model / "reading", KIND).notes == {"seed": 1}
     with pytest.raises(CheckpointError, match="a difference itself"):
         write_difference(model / "other", sample(2), model / "readers", 3)
-    with pytest.raises(CheckpointError, match="its indexes hang on every bit"):
-        write_difference(model / "other", sample(2, kind="flipr"), model / "reading", 3)
     assert not (model / "other").exists()
 
 
@@ -199,36 +197,44 @@ def test_a_cross_encoder_is_loaded_from_its_difference(tmp_path: Path) -> None:
         torch.testing.assert_close(tensor, (base if words else apart)[name])
 
 
-# The command
+# The script
 
 
 @pytest.fixture
-def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
-    yield from command_line(monkeypatch, capfd, "difference")
+def apart(model: Path) -> list[str]:
+    """The script's arguments for a checkpoint in the folder `apart`, but for --out."""
+    write(model / "apart", sample(2))
+    return [str(model / "apart"), "--base", str(model / "reading"), "--rank", "3", "--out"]
 
 
-def test_the_command_writes_a_difference(baleen: Baleen, tmp_path: Path) -> None:
-    for seed, name in ((1, "reading"), (2, "apart")):
-        write(tmp_path / name, sample(seed))
-    out = tmp_path / "readers"
-    done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--rank", 3, "--out", out, "--json")
-    assert done.json == {"out": str(out), "bytes": sum(file.stat().st_size for file in out.iterdir())}
+def test_the_script_writes_a_difference(apart: list[str], model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = model / "new"
+    assert main([*apart, str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: {sum(file.stat().st_size for file in out.iterdir()):,} bytes\n"
     assert read(out, KIND).notes == {"seed": 2}
-    again = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", out)
-    assert (again.code, "replace it with --overwrite" in again.err) == (ConfigError.exit_code, True)
+    assert main([*apart, str(out)]) == ConfigError.exit_code
+    assert "replace it with --overwrite" in capsys.readouterr().err
+    assert main([*apart, str(out), "--overwrite"]) == 0
 
 
-def test_the_command_does_not_write_over_what_it_reads(baleen: Baleen, tmp_path: Path) -> None:
-    for seed, name in ((1, "reading"), (2, "apart")):
-        write(tmp_path / name, sample(seed))
-    for out, said in (("apart", "the checkpoint itself"), ("reading", "the base itself")):
-        done = baleen(tmp_path / "apart", "--base", tmp_path / "reading", "--out", tmp_path / out, "--overwrite")
-        assert (done.code, said in done.err) == (CheckpointError.exit_code, True)
-    assert [read(tmp_path / name, KIND).notes["seed"] for name in ("reading", "apart")] == [1, 2]
-
-
-def test_the_command_does_not_write_over_a_whole_model(baleen: Baleen, model: Path) -> None:
+@pytest.mark.parametrize(
+    ("out", "said"), [("apart", "the checkpoint itself"), ("reading", "the base itself"), (".", "a whole model")]
+)
+def test_the_script_does_not_overwrite_what_it_reads(
+    apart: list[str], model: Path, out: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_model(model, {"verifier": "reading"})
-    done = baleen(model / "reading", "--base", model / "reading", "--out", model)
-    assert (done.code, "a whole model" in done.err) == (CheckpointError.exit_code, True)
-    assert read(model / "readers", KIND).notes == {"seed": 2}
+    assert main([*apart, str(model / out), "--overwrite"]) == CheckpointError.exit_code
+    assert said in capsys.readouterr().err
+    assert [read(model / name, KIND).notes["seed"] for name in ("reading", "apart", "readers")] == [1, 2, 2]
+
+
+def test_the_script_takes_no_retriever(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(model / "retriever", sample(2, kind="flipr"))
+    out = model / "new"
+    assert (
+        main([str(model / "retriever"), "--base", str(model / "reading"), "--out", str(out)])
+        == CheckpointError.exit_code
+    )
+    assert "holds a model of kind 'flipr', expected 'cross-encoder'" in capsys.readouterr().err
+    assert not out.exists()

@@ -11,7 +11,9 @@ import pytest
 from baleen.crossencoder import THREE_LABELS
 from baleen.datasets import read_examples
 from baleen.embedded import (
+    BACKBONE,
     CORE,
+    CROSS_ENCODER,
     MODEL,
     SHIPPED,
     SHIPPED_INDEX,
@@ -33,6 +35,7 @@ from baleen.model_folder import read_model
 from baleen.sentences import split
 from baleen.system import Baleen
 from fakes import bert_folder, tiny_encoder
+from fetch_backbones import fetch
 
 
 def test_the_gold_of_the_demonstration_claims_stands_in_the_core_of_its_corpus() -> None:
@@ -157,8 +160,11 @@ def test_a_model_takes_the_place_of_a_model_and_of_nothing_else(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_untrained_backbones_keep_first_facts_that_matter() -> None:
-    """Fetches the two backbones unless they are there: the stand-in's facts of hop 1 come from gold passages."""
+def test_untrained_backbones_keep_first_facts_that_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches the two backbones: the stand-in's facts of hop 1 come from gold passages."""
+    fetch([name.rpartition("/")[2] for name in (BACKBONE, CROSS_ENCODER)], tmp_path)
+    monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     system = Baleen.load(untrained_model())
     facts = [
         (fact.title in claim["gold"]) for claim in demo_claims() for fact in system.verify(claim["text"], hops=1).facts

@@ -17,12 +17,12 @@ SOURCE = Path(baleen.__file__).parent
 # From top to bottom.  A module may import from its own floor and from those below; a package stands as one.
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"__main__", "cli", "server"}),
-    frozenset({"cluster", "training", "evaluation", "ablation", "bench", "card", "synthesis", "restating"}),
+    frozenset({"cluster", "training", "evaluation", "ablation", "bench", "card", "synthesis"}),
     frozenset({"system", "results"}),
     frozenset({"pipeline", "hybrid", "explain"}),
     frozenset({"embedded", "follower", "retriever", "condenser", "evidence", "standin", "reader", "reranker"}),
-    frozenset({"index", "encoder", "crossencoder", "averaging"}),
-    frozenset({"checkpoint", "difference", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "backbones", "projection", "batching", "devices", "quantized", "cpu_attention"}),
+    frozenset({"index", "encoder", "crossencoder"}),
+    frozenset({"checkpoint", "difference", "model_folder", "scoring", "markup", "tokenization", "token_memory", "marked_passages", "crossinputs", "flipr", "projection", "batching", "devices", "quantized", "cpu_attention"}),
     frozenset({"ahead", "claims", "corpus", "datasets", "textfiles", "bytelines", "sentences", "config", "cores", "machine", "progress", "vectors", "stopwatch", "names"}),
     frozenset({"types", "errors"}),
     frozenset({"records"}),

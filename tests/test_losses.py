@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from baleen.training.losses import (
-    distillation_loss,
     fact_loss,
     in_batch_loss,
     label_loss,
@@ -65,34 +64,9 @@ def test_in_batch_leaves_forbidden_columns_out(temperature: float) -> None:
     assert not given.grad[forbidden].any()
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-def test_distillation_is_the_divergence_from_the_teacher(temperature: float) -> None:
-    student, teacher = scores(4, 5), torch.randn(4, 5, dtype=torch.float64)
-    mask = torch.rand(4, 5) > 0.4
-    mask[0], mask[1], mask[2] = True, False, torch.tensor([False, True, False, False, False])
-    expected = []
-    for row in range(4):
-        known = [c for c in range(5) if mask[row, c]]
-        if len(known) < 2:
-            continue
-        p, q = (softmax([s[row, c].item() / temperature for c in known]) for s in (teacher, student))
-        expected.append(temperature**2 * sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)))
-    loss = distillation_loss(student, teacher, mask, temperature)
-    assert loss.item() == pytest.approx(mean(expected))
-    loss.backward()
-    assert student.grad is not None
-    assert torch.isfinite(student.grad).all()
-    assert not student.grad[~mask].any()
-
-
 def softmax(values: list[float]) -> list[float]:
     total = sum(map(math.exp, values))
     return [math.exp(value) / total for value in values]
-
-
-def test_distillation_is_nothing_where_the_student_agrees() -> None:
-    teacher = torch.randn(3, 4)
-    assert distillation_loss(teacher + 7, teacher).item() == pytest.approx(0, abs=1e-6)
 
 
 def plain_sentence_loss(given: list[float], examples: list[int], labels: list[bool]) -> float:
@@ -159,7 +133,6 @@ def test_any_of_the_acceptable_spans_will_do() -> None:
 
 
 NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
-    "distillation": lambda s: distillation_loss(s, s.detach() + 1, torch.zeros_like(s, dtype=torch.bool)),
     "sentences": lambda s: sentence_loss(s[0], torch.zeros(4).long(), torch.zeros(4, dtype=torch.bool)),
     "spans": lambda s: span_loss(s, s, torch.zeros(3, 1, 2).long(), torch.zeros(3, 1, dtype=torch.bool)),
 }
@@ -177,8 +150,5 @@ def test_examples_that_say_nothing_give_zero_and_no_gradient(kind: str) -> None:
 
 def test_gradients_are_those_of_the_numbers() -> None:
     examples, labels = torch.tensor(EXAMPLES), torch.tensor(LABELS)
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    teacher = torch.randn(2, 3, dtype=torch.float64)
     assert torch.autograd.gradcheck(ranking_loss, (scores(3, 3),))
     assert torch.autograd.gradcheck(lambda s: fact_loss(s, examples, labels), (scores(len(EXAMPLES)),))
-    assert torch.autograd.gradcheck(lambda s: distillation_loss(s, teacher, mask, 2.0), (scores(2, 3),))

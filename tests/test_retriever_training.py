@@ -18,7 +18,7 @@ from baleen.errors import ConfigError, TrainingError
 from baleen.training.layouts import Grouped, can_pack
 from baleen.training.logs import read_log
 from baleen.training.loop import TrainConfig, Trainer
-from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
+from baleen.training.losses import in_batch_loss, ranking_loss
 from baleen.training.prefetching import prefetch
 from baleen.training.retriever_batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
 from baleen.training.retriever_task import RetrieverTask, train_retriever
@@ -70,7 +70,7 @@ def fresh(encoder: Encoder, folder: Path) -> Encoder:
 def batches(
     encoder: Encoder, records: Sequence[Record] = HOPS, batch_size: int = 3, **changes: Any
 ) -> RetrieverBatches:
-    options = {name: changes.pop(name) for name in ("teacher", "seed", "packing") if name in changes}
+    options = {name: changes.pop(name) for name in ("seed", "packing") if name in changes}
     config = RetrieverTraining(**changes)
     return RetrieverBatches(
         encoder.inputs, records, BY_PID.__getitem__, config, batch_size=batch_size, **{"seed": 0, **options}
@@ -243,7 +243,6 @@ def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: b
     for one, other in zip(here, there, strict=True):
         assert torch.equal(one.columns, other.columns)
         assert torch.equal(one.forbidden, other.forbidden)
-        assert torch.equal(one.teacher.isnan(), other.teacher.isnan())
         assert one.load == other.load
         with torch.no_grad():
             assert torch.equal(task.scores(one), task.scores(other))
@@ -346,25 +345,12 @@ def test_the_loss_is_the_papers_unless_told_otherwise(encoder: Encoder) -> None:
 
 
 def test_options_of_the_loss(encoder: Encoder) -> None:
-    teacher = {QUERIES[0]: {pid: float(n) for n, pid in enumerate(BY_PID)}, QUERIES[2]: {"p7": 9.0}}
-    options: dict[str, Any] = {
-        "negatives": 2,
-        "in_batch": True,
-        "temperature": 0.5,
-        "distillation": 0.7,
-        "distillation_temperature": 2.0,
-    }
-    batch = batches(encoder, teacher=teacher, **options).batch(0)
+    options: dict[str, Any] = {"negatives": 2, "in_batch": True, "temperature": 0.5}
+    batch = batches(encoder, **options).batch(0)
     task = RetrieverTask(encoder, RetrieverTraining(**options))
     with torch.no_grad():
         scores, found = task.scores(batch), task.loss(batch)
-    ranking = in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=0.5)
-    known = ~batch.teacher.isnan()
-    distilled = distillation_loss(scores.gather(1, batch.columns), batch.teacher, known, 2.0)
-    assert sorted(known.sum(dim=1).tolist()) == [0, 1, 3]
-    assert found["loss"].item() == pytest.approx((ranking + 0.7 * distilled).item())
-    assert found["ranking"] == ranking
-    assert found["distillation"] == distilled > 0
+    assert found["loss"] == in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=0.5)
 
 
 def test_every_weight_is_reached(encoder: Encoder, tmp_path: Path) -> None:
@@ -451,15 +437,9 @@ def test_records_that_cannot_be_learnt_from_are_named(encoder: Encoder) -> None:
     [
         ({"negatives": 0}, "negatives = 0, which should be at least 1, or 0 with in_batch"),
         ({"temperature": 0.0}, "temperature = 0.0, which should be above 0"),
-        ({"distillation": -1.0}, "distillation = -1.0, which should not be negative"),
         ({"most_padding": 1.0}, "most_padding = 1.0, which should be a share below 1"),
     ],
 )
 def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RetrieverTraining(**changes)
-
-
-def test_distillation_needs_a_teacher(encoder: Encoder, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="distillation = 1.0, but there are no scores of a teacher"):
-        train_retriever(encoder, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(distillation=1.0))

@@ -177,9 +177,7 @@ def test_what_cannot_be_read_is_one_line_and_no_corpus(questions: str, told: str
 def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "synthesis", SYNTHESIS="human")
     assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
-    plan = read_plan(ROOT / steps[0]["plan"])
-    assert plan.reading is None
-    assert plan.retriever == read_plan(ROOT / "runs/small.toml").retriever, "what is compared differs in its data alone"
+    assert read_plan(ROOT / steps[0]["plan"]).reading is None
 
 
 def test_figures_that_are_there_are_not_made_again(tmp_path: Path) -> None:
@@ -238,57 +236,7 @@ def test_the_benchmarks_questions_are_as_many_as_their_readme_says(dataset: str,
     assert all(example.gold and example.answer for example in examples)
 
 
-def test_new_readers_are_trained_as_those_of_the_small_models_are_for_a_retriever_that_is_there() -> None:
-    small, readers = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("small", "readers"))
-    assert (readers.hops, readers.missing, readers.collections) == (small.hops, small.missing, small.collections)
-    assert readers.reading == small.reading
-    assert readers.retriever.ready == "baleen-small"
-    assert readers.retriever.depths == small.retriever.depths
-
-
-def test_an_ablation_trains_retrievers_as_the_plan_for_a_retriever_does() -> None:
-    alone, plan = read_plan(ROOT / "runs" / "retriever.toml"), read_ablation(ROOT / "runs" / "ablation.toml")
-    assert plan.train.retriever == alone.retriever
-    assert plan.train.collections == alone.collections
-    assert (plan.settings.lender, plan.settings.readers) == ("baleen-small", "first")
+def test_the_plan_of_the_ablation_has_every_row() -> None:
+    plan = read_ablation(ROOT / "runs" / "ablation.toml")
     assert [row.letter for row in plan.rows] == list("ABCDEFG")
-    assert [each.name for each in plan.questions] == ["wiki-hover-dev", "wiki-exfever-dev"]
-
-
-def test_a_retriever_that_is_taught_differs_in_its_teacher_and_in_how_much_that_reads_alone() -> None:
-    alone, taught = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("retriever", "distilled"))
-    assert taught.collections == alone.collections
-    learning = replace(taught.retriever.learning, distillation=0.0, distillation_temperature=1.0)
-    assert replace(taught.retriever, teacher=None, negatives_kept=100, learning=learning) == alone.retriever
-
-
-def test_readers_that_follow_names_differ_from_those_of_the_shipped_model_in_what_they_are_given_to_read() -> None:
-    readers, named = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers", "readers-named"))
-    assert (named.hops, named.missing, named.collections) == (readers.hops, readers.missing, readers.collections)
-    assert named.reading is not None
-    assert named.reading.named_bonus == 8
-    assert replace(named.reading, named_bonus=0.0, depth=10) == readers.reading
-    assert named.retriever.ready == "retriever/model", "which runs/retriever.toml leaves there"
-
-
-def test_the_shipped_condenser_is_trained_as_readers_that_learn_from_gaps_for_the_shipped_retriever() -> None:
-    gaps, release, other = (
-        read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers-gaps", "release", "release-1")
-    )
-    assert gaps.reading is not None
-    assert release.reading is not None
-    training = replace(gaps.reading.training, steps=4000, evaluate_every=4000)
-    assert release.reading == replace(gaps.reading, depth=12, training=training)
-    assert release == replace(gaps, reading=release.reading, retriever=replace(gaps.retriever, ready="baleen-small"))
-    turns = {**gaps.reading.weights, "facts": 1, "verifier": 3, "answerer": 4}
-    reading = replace(release.reading, weights=turns, training=replace(training, seed=1))
-    assert other == replace(release, reading=reading)
-
-
-def test_readers_that_learn_from_gaps_differ_in_that_file_alone() -> None:
-    named, gaps = (read_plan(ROOT / "runs" / f"{name}.toml") for name in ("readers-named", "readers-gaps"))
-    wiki, *others = gaps.collections
-    assert wiki.train[-1].file == "synthetic-gaps.jsonl.gz"
-    assert not wiki.train[-1].searched
-    assert [replace(wiki, train=wiki.train[:-1]), *others] == list(named.collections)
-    assert replace(gaps, collections=named.collections) == named
+    assert plan.questions

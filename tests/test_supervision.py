@@ -18,13 +18,10 @@ from baleen.training.supervision import (
     State,
     Step,
     Supervised,
-    answer_hop,
     final_round_depths,
     first_hop,
-    first_hop_by_answer,
     first_sentences,
     gather,
-    known_by_answer,
     latent_hop,
     ordered_hop,
     partly_found,
@@ -79,12 +76,6 @@ class TestPartlyFound:
             assert record.query.facts[0] == fact("p0", 1, 1)
             assert record.hop == 3
 
-    def test_passages_that_only_hold_the_answer_do_not_lead_to_each_other(self) -> None:
-        example = Example("q", "Who teaches in Vardal?", answer="Vardal")
-        step = answer_hop(start(example), ranking("p0", "p1", "p2"), passages, depth=3)
-        assert len(step.supervised.positives) > 1
-        assert partly_found(step, passages) == []
-
     def test_a_hop_that_found_one_or_none_has_no_parts(self) -> None:
         one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
         none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)
@@ -125,40 +116,6 @@ class TestFirstHop:
     def test_negatives_come_from_the_top_of_the_ranking_only(self) -> None:
         record = first_hop(EXAMPLE, ranking("p5", "p0", "p6", "p2"), negative_depth=3)
         assert record.negatives == ("p5", "p6")
-
-
-class TestFirstHopByAnswer:
-    """Question sets without gold passages: the answer string is the sign of a positive."""
-
-    QUESTION = Example("q", "Who is the mayor of Vardal?", answer="IVO  brandt!")
-
-    def test_passages_with_the_answer_in_title_or_text_are_positives(self) -> None:
-        record = first_hop_by_answer(self.QUESTION, ranking("p5", "p3", "p0", "p2"), passages)
-        assert record == Supervised("q", 1, Query(self.QUESTION.text), ("p3", "p2"), ("p5", "p0"))
-
-    def test_beyond_the_depth_they_are_neither(self) -> None:
-        record = first_hop_by_answer(self.QUESTION, ranking("p5", "p3", "p0", "p2"), passages, depth=2)
-        assert (record.positives, record.negatives) == (("p3",), ("p5", "p0"))
-
-    @pytest.mark.parametrize("answer", [None, "yes", "No.", "?"])
-    def test_an_answer_that_no_passage_can_hold_tells_nothing(self, answer: str | None) -> None:
-        record = first_hop_by_answer(Example("q", "Is it so?", answer=answer), ranking("p5", "p3"), passages)
-        assert (record.positives, record.negatives) == ((), ())
-
-    def test_the_only_hop_ends_the_example_and_keeps_ranks(self) -> None:
-        step = answer_hop(start(self.QUESTION), ranking("p5", "p3", "p0", "p2"), passages, depth=3)
-        assert step.supervised == first_hop_by_answer(self.QUESTION, ranking("p5", "p3", "p0", "p2"), passages, depth=3)
-        assert {one.pid: one.rank for one in step.chosen} == {
-            pid: ("p5", "p3", "p0").index(pid) + 1 for pid in step.supervised.positives
-        }
-        assert (step.facts, step.fallback, step.state.done, step.state.hop) == ((), False, True, 2)
-        assert unfinished([step]) == []
-
-    def test_who_is_known_by_the_answer(self) -> None:
-        assert known_by_answer(Example("q", "Who?", answer="Lena"))
-        assert not known_by_answer(Example("q", "Who?", answer="Lena", gold=("p0",)))
-        assert not known_by_answer(Example("q", "Who?", answer="yes"))
-        assert not known_by_answer(Example("q", "Who?"))
 
 
 class TestLatentHop:
@@ -517,11 +474,3 @@ class TestInvariants:
         for record in (weak_targets(step.state, PIDS), first_hop(example, rankings[0], depth=depth)):
             assert set(record.positives) <= set(example.gold)
             assert not set(record.negatives) & set(example.gold)
-
-    @given(examples(), RANKINGS, st.sampled_from(["Vardal", "whale", "1974", "yes"]))
-    def test_by_answer_no_passage_is_both(self, example: Example, rankings: list[Ranking], answer: str) -> None:
-        question = Example("q", example.text, answer=answer)
-        record = first_hop_by_answer(question, rankings[0], passages, depth=3)
-        assert not set(record.positives) & set(record.negatives)
-        assert all(matching.holds(passages(pid), answer) for pid in record.positives)
-        assert not any(matching.holds(passages(pid), answer) for pid in record.negatives)

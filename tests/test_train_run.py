@@ -23,12 +23,10 @@ from baleen.model_folder import read_model
 from baleen.system import Baleen
 from baleen.training.environment import read_environments
 from baleen.training.inspection import Inspected
-from baleen.training.matching import holds
 from baleen.training.plan import read_plan
 from baleen.training.reading_scores import Scored
 from baleen.training.run import explain, train
 from baleen.training.run_folder import DONE, read_records
-from baleen.training.supervision import Step, Supervised
 from baleen.types import Answer, Verdict
 from fakes import electra_folder
 from run_fakes import small_world, without, write_plan
@@ -242,6 +240,19 @@ def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copie
     assert stamps(copied) == before
 
 
+def test_a_run_with_a_setting_that_is_gone_is_refused(toy: ToyWorld, copied: Path) -> None:
+    plan = read_json(copied / "plan.json")
+    plan["retriever"]["learning"]["rounding"] = None
+    (copied / "plan.json").write_text(json.dumps(plan))
+    before = stamps(copied)
+    for stage in (None, "reading"):
+        with pytest.raises(
+            ConfigError, match=r"plan\.json: retriever: learning: the setting 'rounding' is gone.*0\.1\.0"
+        ):
+            run(toy.folder / "shared.toml", copied, stage=stage)
+    assert stamps(copied) == before
+
+
 FILE = 'file = "train.jsonl" }'
 
 
@@ -409,41 +420,6 @@ def test_a_loss_that_is_no_number_names_its_step_and_can_be_mended(toy: ToyWorld
     assert "sentences" not in done(tmp_path / "run")
     run(write_plan(toy.folder, "tame"), tmp_path / "run", stage="sentences")
     assert "model" in done(tmp_path / "run")
-
-
-BY_ANSWER = ("per_hop = false", 'per_hop = false\npositives = "answer"')
-
-
-def test_an_answer_stands_in_for_gold_passages(toy: ToyWorld, tmp_path: Path) -> None:
-    """Every other question of the toy has an answer; of those with one, half lose their gold passages."""
-
-    def lessened(line: dict[str, Any]) -> dict[str, Any]:
-        return {**line, "gold": [], "facts": []} if int(line["id"][1:]) % 4 == 0 else line
-
-    changes = ALONE, rewritten(toy, "lessened", lessened), BY_ANSWER, ("first_depth = 1", "first_depth = 10")
-    report = run(write_plan(toy.folder, "lessened", *changes), tmp_path / "run")["stages"]["hop-1"]
-    answers = {f"toy/own/{line['id']}": line.get("answer") for line in lines_of(toy, "lessened") if not line["gold"]}
-    assert (report["claims"], report["by_answer"]["questions"]) == (18 - len(answers), len(answers))
-    passages = {f"toy/{passage.pid}": passage for passage in toy.passages}
-    first = read_records(tmp_path / "run/retriever-1/records.jsonl.gz", Supervised)
-    known = [each for each in first if each.qid in answers and each.positives]
-    assert known, "some trade is among the first ten"
-    for record in known:
-        assert all(holds(passages[pid], str(answers[record.qid])) for pid in record.positives)
-        assert not any(holds(passages[pid], str(answers[record.qid])) for pid in record.negatives)
-    later = list(read_records(tmp_path / "run/hop-2/steps.jsonl.gz", Step))
-    assert not answers.keys() & {step.supervised.qid for step in later}
-
-
-def test_answers_alone_train_a_retriever(toy: ToyWorld, tmp_path: Path) -> None:
-    bare = rewritten(toy, "unlabelled", lambda line: {**without_keys("facts")(line), "gold": []})
-    found = run(
-        write_plan(toy.folder, "unlabelled", ALONE, bare, BY_ANSWER, ("first_depth = 1", "first_depth = 20")),
-        tmp_path / "run",
-    )
-    assert (found["stages"]["hop-1"]["claims"], found["stages"]["hop-1"]["by_answer"]["questions"]) == (0, 9)
-    assert found["stages"]["retriever"]["records"] > 0
-    assert found["agreement"] == {}
 
 
 def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> None:

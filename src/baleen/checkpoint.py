@@ -8,24 +8,26 @@
 A checkpoint may be written as its difference to another, which its config.json names (`base`): see difference.py.
 
 Nothing is pickled.  `resolve` turns a name into a folder; `read` and `write` move a `Checkpoint` in and out of one.
+`mean` averages the weights of several.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baleen.errors import CheckpointError
+from baleen.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +37,7 @@ FORMAT = "baleen-checkpoint"
 MODEL_FORMAT = "baleen-model"  # several checkpoints: see model_folder.py
 OURS = (FORMAT, MODEL_FORMAT)
 BASE = "base"
+AVERAGED = "averaged"  # the note in which a mean of checkpoints names its parts
 FORMAT_VERSION = 1
 DIFFERENCE_VERSION = 2  # of a checkpoint that cannot be read without its base
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -106,40 +109,16 @@ def _download(name: str) -> Path:
     return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
 
 
-def write(folder: str | Path, checkpoint: Checkpoint) -> None:
-    """Write `checkpoint` to `folder`, in the place of a checkpoint that stood there before."""
-    _write(Path(folder), checkpoint, {"format_version": FORMAT_VERSION})
+def write(folder: str | Path, checkpoint: Checkpoint, base: Mapping[str, str] | None = None) -> None:
+    """Write `checkpoint` to `folder`, replacing a checkpoint that is there.
 
-
-def write_difference(folder: str | Path, checkpoint: Checkpoint, base: str | Path, rank: int) -> None:
-    """Write `checkpoint` to `folder` as what it differs by from the one in `base`, which it cannot be read without.
-
-    The two folders keep their places to each other.  Of a retriever, whose indexes hang on every bit, there is none.
+    With a `base` (its `folder`, relative to this one, and its `weights_sha256`), the tensors are a difference to it.
     """
-    from baleen.difference import factored
-
-    if checkpoint.kind != "cross-encoder":
-        raise CheckpointError(
-            f"a {checkpoint.kind} is not written as a difference: its indexes hang on every bit of it"
-        )
-    if Path(folder).resolve() == Path(base).resolve():
-        raise CheckpointError(
-            f"{folder}: is the base itself, which would be lost; name another folder for the difference"
-        )
-    whole = read(base, checkpoint.kind)
-    if BASE in _read_config(Path(base), checkpoint.kind):
-        raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
-    check_alike(whole, checkpoint, str(folder))
-    stored = replace(checkpoint, tensors=factored(whole.tensors, checkpoint.tensors, rank))
-    place = os.path.relpath(Path(base).resolve(), Path(folder).resolve())
-    told = {"folder": Path(place).as_posix(), "weights_sha256": whole.weights_sha256}
-    _write(Path(folder), stored, {"format_version": DIFFERENCE_VERSION, BASE: told})
-
-
-def _write(folder: Path, checkpoint: Checkpoint, version: Mapping[str, Any]) -> None:
-    refuse_model(folder)
-    with replacing(folder) as aside:
-        for name, content in _contents(checkpoint, version):
+    path = Path(folder)
+    refuse_model(path)
+    version = {"format_version": FORMAT_VERSION if base is None else DIFFERENCE_VERSION}
+    with replacing(path) as aside:
+        for name, content in _contents(checkpoint, version if base is None else {**version, BASE: dict(base)}):
             (aside / name).write_bytes(content)
 
 
@@ -342,3 +321,31 @@ def check_alike(first: Checkpoint, other: Checkpoint, source: str) -> None:
                     "trainings of one model"
                 )
     check_names(other.tensors, first.tensors, source)
+
+
+def mean(folders: Sequence[str | Path], kind: str, weights: Sequence[float] | None = None) -> Checkpoint:
+    """Average checkpoints of one `kind` that were trained from the same weights (a model soup).
+
+    `weights` are the shares of the checkpoints, in any unit (None: equal).  Sums are in float32; the result has the
+    first checkpoint's types and notes, and a note of its parts.
+    """
+    given = [1.0] * len(folders) if weights is None else list(weights)
+    if len(folders) < 2 or len(given) != len(folders):
+        raise ConfigError(f"{len(folders)} checkpoints and {len(given)} weights; expected two or more, one weight each")
+    if not all(math.isfinite(weight) and weight > 0 for weight in given):
+        raise ConfigError(f"weights = {given}; expected numbers above 0 (leave out a checkpoint that should not count)")
+    first = read(folders[0], kind)
+    total: dict[str, Tensor] = {}
+    parts: list[dict[str, Any]] = []
+    for folder, weight in zip(folders, given, strict=True):  # one at a time: they may be large
+        found, share = read(folder, kind), weight / sum(given)
+        check_alike(first, found, str(folder))
+        for name, tensor in found.tensors.items():
+            if tensor.is_floating_point():
+                total[name] = total.get(name, 0) + tensor.float() * share
+            elif not tensor.equal(first.tensors[name]):
+                raise CheckpointError(f"{folder}: the integers of {name} differ from the first checkpoint's")
+        earlier = {AVERAGED: found.notes[AVERAGED]} if AVERAGED in found.notes else {}
+        parts.append({"share": round(share, 6), "weights_sha256": found.weights_sha256, **earlier})
+    tensors = {name: total.get(name, tensor).to(tensor.dtype) for name, tensor in first.tensors.items()}
+    return replace(first, tensors=tensors, notes={**first.notes, AVERAGED: parts})

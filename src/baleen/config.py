@@ -20,6 +20,8 @@ from baleen.errors import ConfigError
 Config = TypeVar("Config")
 
 NO_SETTING = {"setting": False}
+# Settings of plans that are gone, and the last release that reads them.
+REMOVED = dict.fromkeys(("distillation", "distillation_temperature", "positives", "rounding", "teacher"), "0.1.0")
 
 
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
@@ -34,6 +36,7 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
     values = {}
     for key, value in settings.items():
         if key not in fields:
+            _refuse_if_removed(key, source)
             raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, set(fields))}")
         values[key] = _built(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
@@ -45,6 +48,19 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
         return kind(**values)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
+
+
+def refuse_removed(settings: Mapping[str, Any], source: str) -> None:
+    """Refuse settings that only an older release reads, in `settings` and the tables within."""
+    for key, value in settings.items():
+        _refuse_if_removed(key, source)
+        if isinstance(value, Mapping):
+            refuse_removed(value, f"{source}: {key}")
+
+
+def _refuse_if_removed(key: str, source: str) -> None:
+    if key in REMOVED:
+        raise ConfigError(f"{source}: the setting '{key}' is gone; leave it out, or use baleen {REMOVED[key]}")
 
 
 def override(config: Config, **changes: Any) -> Config:

@@ -1,11 +1,9 @@
-"""A model as what it differs by from another: the second of two that are much alike takes a fraction of the bytes.
+"""A model stored as its difference to another one, its base: a fraction of the bytes.
 
-    stored = factored(base.tensors, model.tensors, rank=64)         what is written
-    restored(base.tensors, stored)                                  the model, but for what so few numbers cannot say
+    restored(base.tensors, stored)          the model's tensors
 
-Of every matrix the `rank` strongest directions of its difference are kept, as two thin factors; what has no more numbers
-than these, and every bias, is kept whole.  Embeddings of tokens are taken from the base: a training hardly moves them, and
-they are a third of a small model.
+A tensor is stored whole, or as two thin factors of its difference to the base's (`NAME.left`, `NAME.right`); what is
+not stored is the base's.  `tools/difference.py` writes such checkpoints.
 """
 
 from __future__ import annotations
@@ -13,43 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from baleen.errors import CheckpointError, ConfigError
-from baleen.progress import track
+from baleen.errors import CheckpointError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LEFT, RIGHT = ".left", ".right"
-_OF_THE_BASE = "embeddings"
-
-
-def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
-    """What `restored` makes `tensors` of, beside `base`, which has the same names and shapes."""
-    if rank < 1:
-        raise ConfigError(f"rank = {rank}, which should be at least 1")
-    stored: dict[str, Tensor] = {}
-    for name, tensor in track(list(tensors.items()), "finding differences", unit="tensors"):
-        if tensor.equal(base[name]) or (_OF_THE_BASE in name and tensor.dim() == 2):
-            continue
-        if tensor.dim() == 2 and rank * sum(tensor.shape) < tensor.numel():
-            left, right = _factors(tensor.float() - base[name].float(), rank)
-            stored |= {name + LEFT: left.to(tensor.dtype), name + RIGHT: right.to(tensor.dtype)}
-        else:
-            stored[name] = tensor
-    return stored
-
-
-def _factors(difference: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """(n, rank) and (rank, m), whose product is as near as so few numbers come; both are as large, for float16's sake."""
-    from torch.linalg import svd
-
-    left, strengths, right = svd(difference, full_matrices=False)
-    half = strengths[:rank].sqrt()
-    return left[:, :rank] * half, half[:, None] * right[:rank]
 
 
 def restored(base: Mapping[str, Tensor], stored: Mapping[str, Tensor], source: str = "difference") -> dict[str, Tensor]:
-    """The tensors of a model, in the types that the base has; factors that do not fit are a CheckpointError."""
+    """A model's tensors, in the base's types; raise CheckpointError for a tensor that does not fit the base."""
     tensors = dict(base)
     for name, tensor in stored.items():
         whole = name.removesuffix(LEFT).removesuffix(RIGHT)

@@ -17,7 +17,6 @@ import hashlib
 import json
 import logging
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import as_file, files
@@ -25,7 +24,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from baleen.backbones import fetch
 from baleen.checkpoint import replacing, resolve, search_roots
 from baleen.corpus import read
 from baleen.crossencoder import HEADS, CrossEncoder
@@ -41,8 +39,8 @@ log = logging.getLogger(__name__)
 
 SHIPPED = "baleen-small"
 MODEL = "baleen-untrained"
-BACKBONE = "bge-small-en-v1.5"
-CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
+BACKBONE = "BAAI/bge-small-en-v1.5"
+CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-12-v2"
 # Without a condenser to tell what to drop, more hops would only gather more.
 RUN = {"stand_in": True, "hops": 2, "k": 5}
 CORE = 300  # passages that a laptop indexes in half a minute
@@ -74,17 +72,15 @@ def demo_claims() -> list[dict[str, Any]]:
 
 
 def untrained(backbone: str | Path | None = None, passages: Iterable[Passage] | None = None, dim: int = 128) -> Encoder:
-    """An untrained encoder over a backbone: the one named, or a small one that is fetched.
+    """An untrained encoder over a backbone: the one named, or a small one.
 
     Its projection is fitted to `passages`, some of those that will be searched; the demonstration's stand in for them.
     """
-    if backbone is None:
-        with tempfile.TemporaryDirectory() as scratch:
-            return untrained(fetch([BACKBONE], Path(scratch))[0], passages, dim)
     # An untrained backbone never learnt what a [MASK] after the query is for, so it does without.
     config = EncoderConfig(mask_padding=False, dim=dim)
     chosen = demo_passages(SAMPLE) if passages is None else passages
-    return Encoder.from_backbone(backbone, [passage_text(each.title, each.text) for each in chosen], config)
+    texts = [passage_text(each.title, each.text) for each in chosen]
+    return Encoder.from_backbone(backbone or small_backbone(BACKBONE), texts, config)
 
 
 def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Path) -> None:
@@ -119,10 +115,13 @@ def untrained_model() -> Path:
     if found is not None:
         return found
     folder = search_roots()[-1] / MODEL
-    log.info("fetching the backbones %s and %s", BACKBONE, CROSS_ENCODER)
-    with tempfile.TemporaryDirectory() as scratch:
-        write_untrained(folder, *fetch([BACKBONE, CROSS_ENCODER], Path(scratch)))
+    write_untrained(folder, small_backbone(BACKBONE), small_backbone(CROSS_ENCODER))
     return folder
+
+
+def small_backbone(hub: str) -> Path:
+    """The folder of a backbone: one among the roots with its bare name (`tools/fetch_backbones.py` writes such), or the hub's."""
+    return _there(hub.rpartition("/")[2]) or resolve(hub)
 
 
 def _there(name: str) -> Path | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from baleen.averaging import NOTE
+from baleen.checkpoint import AVERAGED as NOTE
 from baleen.checkpoint import BASE, read_json
 from baleen.errors import CheckpointError
 from baleen.model_folder import ModelFolder

@@ -15,9 +15,6 @@
     plotting.py         plot
     ablating.py         ablate
     synthesizing.py     synthesize
-    restating.py        restate
-    averaging.py        average
-    differing.py        difference
     question_files.py   DATASET:FILE: a file of questions
     carding.py          card
     benching.py         bench ...

@@ -9,18 +9,15 @@ import sys
 import typer
 
 from baleen.cli.ablating import ablate
-from baleen.cli.averaging import average
 from baleen.cli.benching import bench
 from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
-from baleen.cli.differing import difference
 from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
 from baleen.cli.plotting import plot
-from baleen.cli.restating import restate
 from baleen.cli.searching import search
 from baleen.cli.synthesizing import synthesize
 from baleen.cli.training import train
@@ -46,9 +43,6 @@ for command in (
     plot,
     ablate,
     synthesize,
-    restate,
-    average,
-    difference,
     card,
 ):
     app.command()(command)

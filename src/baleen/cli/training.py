@@ -95,7 +95,7 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
 def records_of(report: dict[str, Any]) -> int | None:
     """How many records a stage trained on or made: questions of a hop, queries ranked, sentences scored."""
     if "hops" in report:
-        return int(report["claims"] + report.get("by_answer", {}).get("questions", 0))
+        return int(report["claims"])
     found = next((report[key] for key in ("records", "queries", "sentences") if key in report), None)
     return sum(found.values()) if isinstance(found, dict) else found
 
@@ -104,7 +104,7 @@ def told(report: dict[str, Any]) -> list[str]:
     """What a stage came to, in lines for a person."""
     lines = _came_to(report)
     if report.get("mining_seconds"):
-        parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched", "teach": "read by the teacher"}
+        parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched"}
         lines.append(
             ", ".join(f"{parts.get(part, part)} in {each:,.1f} s" for part, each in report["mining_seconds"].items())
         )
@@ -140,15 +140,6 @@ def _trained(report: dict[str, Any]) -> list[str]:
 
 
 def _hop(report: dict[str, Any]) -> list[str]:
-    lines = _gold_hop(report) if report["hops"] or "by_answer" not in report else []
-    if "by_answer" in report:
-        found = report["by_answer"]
-        counts = f"{found['with_positives']:,} of {found['questions']:,} questions without gold passages"
-        lines.append(f"{counts} have positives by their answer, {found['positives']:,} in all")
-    return lines
-
-
-def _gold_hop(report: dict[str, Any]) -> list[str]:
     if not report["hops"]:
         return ["no question gets here"]
     (hop,) = report["hops"]

@@ -2,7 +2,6 @@
 
     ranking_loss            a positive against its own negatives; with one negative, the paper's loss for retrievers
     in_batch_loss           a positive against every passage of the batch that is not known to be another positive
-    distillation_loss       how far a student's distribution over passages is from a teacher's
     sentence_loss           each positive sentence against the negatives of its example: condenser, stage 1
     fact_loss               that, and whether each fact is one: condenser, stage 2
     label_loss, span_loss   readers
@@ -29,20 +28,6 @@ def in_batch_loss(scores: Tensor, targets: Tensor, forbidden: Tensor, temperatur
     and `forbidden` (B, P) bool the columns that must not count as its negatives, such as its other positives.
     """
     return cross_entropy(scores.masked_fill(forbidden, -torch.inf) / temperature, targets)
-
-
-def distillation_loss(student: Tensor, teacher: Tensor, mask: Tensor | None = None, temperature: float = 1.0) -> Tensor:
-    """KL(teacher || student) over each row's passages: scores (B, n) both, `mask` (B, n) bool where the teacher's hold.
-
-    It is scaled by the square of `temperature`, so that gradients keep their size.  Rows in which the teacher scores
-    fewer than two passages say nothing and are left out of the mean.
-    """
-    mask = torch.ones_like(student, dtype=torch.bool) if mask is None else mask
-    lowest = torch.finfo(student.dtype).min  # rather than infinity: a row without any score stays finite
-    wanted = log_softmax((teacher / temperature).masked_fill(~mask, lowest), dim=1)
-    found = log_softmax((student / temperature).masked_fill(~mask, lowest), dim=1)
-    divergence = torch.where(mask, wanted.exp() * (wanted - found), 0.0).sum(dim=1)  # (B,)
-    return _mean(divergence, mask.sum(dim=1) > 1) * temperature**2
 
 
 def sentence_loss(scores: Tensor, examples: Tensor, labels: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ A plan that is another but for a few settings says whose they are otherwise, and
 
 Tables are taken together key by key, lists such as the collections taken as a whole.
 
-Paths are relative to the file.  A `backbone`, a `teacher`, or a retriever that is `ready`, is a folder beside it, or
-whatever `checkpoint.resolve` makes of the name.
+Paths are relative to the file.  A `backbone`, or a retriever that is `ready`, is a folder beside it, or whatever
+`checkpoint.resolve` makes of the name.
 An [ablation] beside them is for `baleen ablate`, and left alone here.
 Every key that is not known is refused with the nearest that is.
 """
@@ -42,7 +42,7 @@ from baleen.training.world import CollectionPlan, Missing
 
 ABLATION, LIKE = "ablation", "like"
 # What is not told where a plan does without: runs that were begun before there was such a setting go on.
-_UNTOLD = {"ready": None, "teacher": None, "named_bonus": 0.0, "dropout": None}
+_UNTOLD = {"ready": None, "named_bonus": 0.0, "dropout": None}
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class RunPlan:
         if plan.ready is not None:
             return replace(plan, ready=self.backbone(plan.ready))
         assert plan.backbone is not None
-        teacher = None if plan.teacher is None else self.backbone(plan.teacher)
-        return replace(plan, backbone=self.backbone(plan.backbone), teacher=teacher)
+        return replace(plan, backbone=self.backbone(plan.backbone))
 
     def check_processes(self, count: int) -> None:
         """A ConfigError where a batch does not divide between so many processes."""

@@ -19,8 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from baleen.averaging import NOTE as AVERAGED
-from baleen.checkpoint import OURS, read_json, resolve
+from baleen.checkpoint import AVERAGED, OURS, read_json, resolve
 from baleen.crossencoder import HEADS, CrossEncoder
 from baleen.datasets import Example
 from baleen.errors import DatasetError

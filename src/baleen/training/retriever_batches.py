@@ -7,7 +7,6 @@ queries of a batch share is encoded once.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -18,13 +17,10 @@ from torch import Tensor
 from baleen.errors import ConfigError, TrainingError
 from baleen.tokenization import InputMaker, moved
 from baleen.training.layouts import Grouped, Packed
-from baleen.training.rounding import BITS
 from baleen.training.sampling import WHOLE, Order, Part, Weights, weights_of
 from baleen.training.throughput import Load
 from baleen.training.token_rows import Ids, PassageRows, QueryRows, Row, pad_token
 from baleen.types import Lookup, Query
-
-TeacherScores = Mapping[Query, Mapping[str, float]]
 
 
 class Labelled(Protocol):
@@ -47,31 +43,22 @@ class RetrieverTraining:
     """What a retriever learns from; the defaults are the paper's.
 
     `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
-    (those of the same process and pass).  Scores are divided by `temperature`.  `distillation` weighs the divergence
-    from a teacher's scores.  `packing` puts many texts into one row (None: on a GPU, where the backbone takes it);
-    without it, `most_padding` is the largest share of padding that goes through the model.  With `rounding`, passage
-    vectors are scored as rounded to so many bits a dimension.
+    (those of the same process and pass).  Scores are divided by `temperature`.  `packing` puts many texts into one row
+    (None: on a GPU, where the backbone takes it); without it, `most_padding` is the largest share of padding that goes
+    through the model.
     """
 
     negatives: int = 1
     in_batch: bool = False
     temperature: float = 1.0
-    distillation: float = 0.0
-    distillation_temperature: float = 1.0
     packing: bool | None = None
     most_padding: float = 0.125
-    rounding: int | None = None
 
     def __post_init__(self) -> None:
-        if self.rounding is not None and self.rounding not in BITS:
-            raise ConfigError(f"rounding = {self.rounding}, which should be bits, {BITS[0]} to {BITS[-1]}, or left out")
         if self.negatives < 0 or (self.negatives == 0 and not self.in_batch):
             raise ConfigError(f"negatives = {self.negatives}, which should be at least 1, or 0 with in_batch")
-        for name in ("temperature", "distillation_temperature"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} = {getattr(self, name)}, which should be above 0")
-        if self.distillation < 0:
-            raise ConfigError(f"distillation = {self.distillation}, which should not be negative")
+        if self.temperature <= 0:
+            raise ConfigError(f"temperature = {self.temperature}, which should be above 0")
         if not 0 <= self.most_padding < 1:
             raise ConfigError(f"most_padding = {self.most_padding}, which should be a share below 1")
 
@@ -81,13 +68,12 @@ class RetrieverBatch:
     """B queries and the P passages that they are to be scored against, laid out as `texts`.
 
     `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool those that are other
-    positives of its question; `teacher` (B, 1 + n) a teacher's scores, NaN where there is none.
+    positives of its question.
     """
 
     texts: Grouped | Packed
     columns: Tensor
     forbidden: Tensor
-    teacher: Tensor
     load: Load
 
     def to(self, device: torch.device) -> Self:
@@ -110,14 +96,13 @@ class RetrieverBatches:
         *,
         batch_size: int,
         seed: int,
-        teacher: TeacherScores | None = None,
         packing: bool = False,
         weights: Weights | None = None,
         tokens: Mapping[str, Ids] | None = None,
     ) -> None:
         _check(records, config)
         self._packing, self._pad = packing, pad_token(inputs)
-        self._records, self._config, self._teacher = records, config, teacher or {}
+        self._records, self._config = records, config
         self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
         self._queries = QueryRows(inputs, lambda row: records[row].query)
         self._passages = PassageRows(inputs, passage, tokens)
@@ -139,7 +124,6 @@ class RetrieverBatches:
             laid_out,
             columns,
             self._forbidden(records, pids, columns),
-            torch.tensor([self._scores(record, chosen) for record, chosen in zip(records, drawn, strict=True)]),
             Load(len(rows), sum(map(len, texts)), laid_out.slots, sum(len(text) ** 2 for text in texts)),
         )
 
@@ -161,10 +145,6 @@ class RetrieverBatches:
     def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
         gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
         return gold.scatter(1, columns[:, :1], False)
-
-    def _scores(self, record: Labelled, pids: Sequence[str]) -> list[float]:
-        known = self._teacher.get(record.query, {})
-        return [known.get(pid, math.nan) for pid in pids]
 
 
 def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:

@@ -11,7 +11,6 @@ from baleen.training.retriever_batches import RetrieverTraining
 from baleen.training.settings import TrainConfig
 
 Order = Literal["latent", "heuristic", "oracle"]
-Positives = Literal["gold", "answer"]
 
 _NOT_OF_TRAINING = ("ready", "depths")
 
@@ -27,9 +26,6 @@ class RetrieverPlan:
     `steps` are those of R_1, R_2, ..., the last of which goes on where there are more hops; `final_steps` those of the
     final retriever.
 
-    With `positives` "answer", questions without gold passages are trained on too, if they have an answer that a passage
-    can hold: those of the first hop's ranking that hold it are its positives.  "gold" leaves such questions out.
-
     With `partial`, the final retriever also learns from queries that know a part of what a hop found together, and are to
     find the rest of it.
 
@@ -38,16 +34,11 @@ class RetrieverPlan:
     ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
     one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
     final retriever is measured.
-
-    With `learning.distillation`, the final retriever also learns from the scores of a `teacher`: a model of ours with a
-    reranker, which reads the positives and all negatives that were kept of each query.
     """
 
     backbone: str | None = None
     ready: str | None = None
-    teacher: str | None = None
     order: Order = "latent"
-    positives: Positives = "gold"
     steps: tuple[int, ...] = (10_000, 5_000)
     final_steps: int = 10_000
     first_depth: int = 20
@@ -63,11 +54,6 @@ class RetrieverPlan:
 
     def __post_init__(self) -> None:
         self._check_origin()
-        if bool(self.learning.distillation) != (self.teacher is not None):
-            raise ConfigError(
-                f"learning.distillation = {self.learning.distillation} and teacher = {self.teacher!r}: "
-                "who is to be learnt from, and how much that weighs, are set together or not at all"
-            )
         for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")

@@ -19,20 +19,17 @@ from torch import Tensor
 from baleen.config import override, to_mapping
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError
-from baleen.flipr import EncodedPassages
 from baleen.scoring import focused_score
 from baleen.training.layouts import can_pack
 from baleen.training.lean_scores import lean_focused_score
 from baleen.training.loop import Outcome, Trainer
-from baleen.training.losses import distillation_loss, in_batch_loss, ranking_loss
+from baleen.training.losses import in_batch_loss, ranking_loss
 from baleen.training.retriever_batches import (
     Labelled,
     RetrieverBatch,
     RetrieverBatches,
     RetrieverTraining,
-    TeacherScores,
 )
-from baleen.training.rounding import rounded
 from baleen.training.sampling import Weights, weights_of
 from baleen.training.settings import TrainConfig
 from baleen.training.token_rows import Ids, pad_token
@@ -50,7 +47,6 @@ def train_retriever(
     config: RetrieverTraining | None = None,
     *,
     evaluate: Callable[[], float | Mapping[str, float]] | None = None,
-    teacher: TeacherScores | None = None,
     weights: Weights | None = None,
     tokens: Mapping[str, Ids] | None = None,
     resume: bool = False,
@@ -58,12 +54,10 @@ def train_retriever(
     """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
 
     `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
-    raises KeyError for a pid that it does not know.  `teacher` holds a teacher's scores by query and pid, `weights`
-    how often questions are taken, by qid; 1 where nothing is said; `tokens` those of passages that are known already.
+    raises KeyError for a pid that it does not know.  `weights` says how often questions are taken, by qid (default: 1);
+    `tokens` holds those of passages that are known already.
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
-    if config.distillation and not teacher:
-        raise ConfigError(f"distillation = {config.distillation}, but there are no scores of a teacher")
     task = RetrieverTask(encoder, config)
     batches = RetrieverBatches(
         encoder.inputs,
@@ -72,7 +66,6 @@ def train_retriever(
         config,
         batch_size=train.batch_size,
         seed=train.seed,
-        teacher=teacher if config.distillation else None,
         packing=_packing(encoder, config.packing),
         weights=weights,
         tokens=tokens,
@@ -106,16 +99,11 @@ class RetrieverTask:
         self._encoder, self._config = encoder, config
 
     def loss(self, batch: RetrieverBatch) -> dict[str, Tensor]:
-        """`loss`; its parts where there are several; and `accuracy`, how often a positive beats its own negatives."""
+        """`loss`, and `accuracy`: how often a positive beats its own negatives."""
         scores = self.scores(batch)  # (B, P) in-batch, else (B, 1 + n)
         own = scores.gather(1, batch.columns) if self._config.in_batch else scores
         accuracy = (own.argmax(dim=1) == 0).float().mean()
-        ranking = self._ranking(scores, batch)
-        if not self._config.distillation:
-            return {"loss": ranking, "accuracy": accuracy}
-        distilled = distillation_loss(own, batch.teacher, ~batch.teacher.isnan(), self._config.distillation_temperature)
-        total = ranking + self._config.distillation * distilled
-        return {"loss": total, "ranking": ranking, "distillation": distilled, "accuracy": accuracy}
+        return {"loss": self._ranking(scores, batch), "accuracy": accuracy}
 
     def _ranking(self, scores: Tensor, batch: RetrieverBatch) -> Tensor:
         if not self._config.in_batch:
@@ -125,7 +113,7 @@ class RetrieverTask:
     def scores(self, batch: RetrieverBatch) -> Tensor:
         """Of every query with its own passages (B, 1 + n), or `in_batch` with all passages (B, P)."""
         queries, passages = batch.texts.encode(self._encoder.model)
-        vectors, mask = self._rounded(passages), passages.mask
+        vectors, mask = passages.vectors, passages.mask
         if not self._config.in_batch:
             vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
         query_focus, facts_focus = self._encoder.focus
@@ -142,10 +130,3 @@ class RetrieverTask:
                 query_focus=query_focus,
                 facts_focus=facts_focus,
             )
-
-    def _rounded(self, passages: EncodedPassages) -> Tensor:
-        """Passage vectors as they are scored: (P, M, d)."""
-        if self._config.rounding is None:
-            return passages.vectors
-        with torch.autocast(passages.vectors.device.type, enabled=False):
-            return rounded(passages.vectors.float(), passages.mask, self._config.rounding)

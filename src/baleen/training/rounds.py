@@ -23,8 +23,7 @@ from typing import Any
 
 import torch
 
-from baleen.averaging import NOTE as AVERAGED
-from baleen.checkpoint import OURS, read_json, resolve
+from baleen.checkpoint import AVERAGED, OURS, read_json, resolve
 from baleen.config import to_mapping
 from baleen.encoder import Encoder
 from baleen.errors import DatasetError
@@ -35,7 +34,6 @@ from baleen.training.inspection import inspect, summarise
 from baleen.training.likely_sentences import likely_sentences
 from baleen.training.oracle import Reach, oracle_hops
 from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
-from baleen.training.retriever_batches import TeacherScores
 from baleen.training.retriever_plan import RetrieverPlan
 from baleen.training.retriever_task import train_retriever
 from baleen.training.run_folder import CHECKPOINT, RunFolder, read_records
@@ -43,12 +41,9 @@ from baleen.training.supervision import (
     State,
     Step,
     Supervised,
-    answer_hop,
     final_round_depths,
     first_hop,
-    first_hop_by_answer,
     gather,
-    known_by_answer,
     latent_hop,
     ordered_hop,
     partly_found,
@@ -56,7 +51,6 @@ from baleen.training.supervision import (
     unfinished,
     weak_targets,
 )
-from baleen.training.teaching import Taught, load_teacher, scores_of, teach
 from baleen.training.world import Question, World
 from baleen.types import Ranking
 
@@ -105,8 +99,6 @@ class Rounds:
 
     def _start(self, folder: Path) -> Mapping[str, Any]:
         assert self.plan.backbone is not None
-        if self.plan.teacher is not None:
-            load_teacher(self.plan.teacher, "cpu")  # what is at fault with it is told before hours of training
         source, device, dtype = resolve(self.plan.backbone), self.device, self._dtype
         if read_json(source / "config.json").get("format") in OURS:
             encoder = Encoder.load(source, device, dtype, trainable=True)
@@ -131,32 +123,15 @@ class Rounds:
         steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
         self.run.write(steps, folder / "steps.jsonl.gz")
         self.run.write((inspect(step, self.world.passage) for step in steps), folder / "inspected.jsonl")
-        gold = [step for step in steps if step.state.example.gold]
-        report = summarise(inspect(step, self.world.passage) for step in gold).to_json()
-        if self.plan.positives == "answer" and turn == 1:
-            report["by_answer"] = _by_answer(step for step in steps if not step.state.example.gold)
+        report = summarise(inspect(step, self.world.passage) for step in steps).to_json()
         return {**report, "mining_seconds": self.mining_seconds()}
 
     def _final(self, folder: Path) -> Mapping[str, Any]:
         """One retriever over all hops, measured with a perfect condenser over all passages that are searched."""
         records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
         parts = self._partly_found() if self.plan.partial else []
-        usable = _usable([*records, *parts])
-        report = self._train(usable, self.plan.final_steps, folder, self._teacher(folder, usable))
+        report = self._train([*records, *parts], self.plan.final_steps, folder)
         return {**report, "partial": len(parts), **self._measured()}
-
-    def _teacher(self, folder: Path, records: Sequence[Supervised]) -> TeacherScores | None:
-        """Of the plan's teacher, kept in `folder`: a run that goes on learns from the same scores."""
-        if self.plan.teacher is None:
-            return None
-        file, processes = folder / "taught.jsonl.gz", self.run.processes
-        if not processes.agreed(file.exists()):
-            self.release()
-            teacher = load_teacher(self.plan.teacher, self.device)
-            with self._clock("teach"):
-                own = list(teach(teacher, processes.own(records), self.world.passage))
-            self.run.write(processes.collected(own), file)
-        return scores_of(read_records(file, Taught))
 
     def _take(self, folder: Path, ready: str) -> Mapping[str, Any]:
         """A retriever that was trained before, with its own settings and in the type of its weights."""
@@ -186,7 +161,7 @@ class Rounds:
         return found
 
     def _states(self, turn: int) -> list[State]:
-        """The questions that get to a hop; those without gold passages start only where positives are by the answer."""
+        """The questions that get to a hop; those without gold passages are left out."""
         if turn > 1:
             return unfinished(self._steps(turn - 1))
         states = [start(question.example) for question in self.world.train]
@@ -197,15 +172,13 @@ class Rounds:
             )
         if not kept:
             raise DatasetError(
-                f"no question can be trained on with order = '{self.plan.order}' and positives = "
-                f"'{self.plan.positives}': none has its gold so"
+                f"no question can be trained on with order = '{self.plan.order}': none has gold passages"
+                + (" in order" if not self._is_latent else "")
             )
         return kept
 
     def _trained_on(self, state: State) -> bool:
-        if state.done:
-            return self.plan.positives == "answer" and known_by_answer(state.example)
-        return self._is_latent or state.example.qid in self._orders
+        return not state.done and (self._is_latent or state.example.qid in self._orders)
 
     def _first_targets(self, folder: Path) -> list[Supervised]:
         """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
@@ -216,12 +189,10 @@ class Rounds:
         return list(read_records(file, Supervised))
 
     def _first_target(self, state: State, ranking: Ranking) -> Supervised:
-        depths: dict[str, Any] = {"depth": self.plan.first_depth, "negative_depth": self.plan.negative_depth}
-        if state.done:
-            return first_hop_by_answer(state.example, ranking, self.world.passage, **depths)
         if state.example.qid in self._orders:
             return self._settled_step(state, ranking).supervised
-        return first_hop(state.example, ranking, **depths)
+        depth, negative_depth = self.plan.first_depth, self.plan.negative_depth
+        return first_hop(state.example, ranking, depth=depth, negative_depth=negative_depth)
 
     def _weak_targets(self, turn: int) -> list[Supervised]:
         steps = [step for step in self._steps(turn - 1) if not step.state.done]
@@ -235,23 +206,17 @@ class Rounds:
         return [record for step in steps for record in partly_found(step, self.world.passage, self.sentences)]
 
     def _step(self, state: State, ranking: Ranking) -> Step:
-        settled = state.example.qid in self._orders
-        way = self._answer_step if state.done else self._settled_step if settled else self._latent_step
-        step = way(state, ranking)
+        step = (self._settled_step if state.example.qid in self._orders else self._latent_step)(state, ranking)
         return replace(step, supervised=self._thinned(step.supervised))
-
-    def _answer_step(self, state: State, ranking: Ranking) -> Step:
-        depths = {"depth": self.plan.positive_depth, "negative_depth": self.plan.negative_depth}
-        return answer_hop(state, ranking, self.world.passage, **depths)
 
     def _latent_step(self, state: State, ranking: Ranking) -> Step:
         depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
-        depths: dict[str, Any] = {"depth": depth, "negative_depth": self.plan.negative_depth}
-        return latent_hop(state, ranking, self.world.passage, **depths, sentences=self.sentences)
+        most, sentences = self.plan.negative_depth, self.sentences
+        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=most, sentences=sentences)
 
     def _settled_step(self, state: State, ranking: Ranking) -> Step:
-        choices: dict[str, Any] = {"negative_depth": self.plan.negative_depth, "sentences": self.sentences}
-        return ordered_hop(state, ranking, self.world.passage, positives=self._due(state), **choices)
+        due, most, sentences = self._due(state), self.plan.negative_depth, self.sentences
+        return ordered_hop(state, ranking, self.world.passage, positives=due, negative_depth=most, sentences=sentences)
 
     def _due(self, state: State) -> tuple[str, ...]:
         """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
@@ -278,23 +243,19 @@ class Rounds:
             return "start"
         return f"retriever-{turn if self.plan.per_hop else 1}"
 
-    def _train(
-        self, records: Sequence[Supervised], steps: int, folder: Path, teacher: TeacherScores | None = None
-    ) -> dict[str, Any]:
-        """Of the start; who learns from no teacher learns from the labels alone."""
+    def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
+        """Train a copy of the start."""
         self.release()
         encoder = self._load("start", trainable=True)
         usable = _usable(records)
         training = replace(self.plan.training, steps=steps)
-        learning = self.plan.learning if teacher else replace(self.plan.learning, distillation=0.0)
         outcome = train_retriever(
             encoder,
             usable,
             self.world.passage,
             folder / "training",
             training,
-            learning,
-            teacher=teacher,
+            self.plan.learning,
             weights=self.world.weights,
             tokens=self._corpora.by_pid,
             resume=True,
@@ -371,9 +332,3 @@ class Rounds:
 
 def _usable(records: Iterable[Supervised]) -> list[Supervised]:
     return [record for record in records if record.positives and record.negatives]
-
-
-def _by_answer(steps: Iterable[Step]) -> dict[str, int]:
-    """What became of questions without gold passages."""
-    found = [len(step.chosen) for step in steps]
-    return {"questions": len(found), "with_positives": sum(map(bool, found)), "positives": sum(found)}

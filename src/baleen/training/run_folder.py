@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from baleen.config import refuse_removed
 from baleen.errors import ConfigError, TrainingError
 from baleen.training.distributed import Processes
 from baleen.training.record_files import read_records as read_records
@@ -156,7 +157,7 @@ class RunFolder:
         """A plan of which no stage has begun, say because its data could not be read, may still be mended."""
         file = self.root / PLAN
         begun = file.exists() and any(path.is_dir() for path in self.root.iterdir())
-        before = json.loads(file.read_text("utf-8")) if begun else plan
+        before = self._known_plan() if begun else plan
         changed = sorted(key for key in {*before, *plan} if before.get(key) != plan.get(key))
         if changed:
             raise TrainingError(
@@ -166,12 +167,18 @@ class RunFolder:
 
     def _refuse_other_data(self, plan: Mapping[str, Any], first: str, data: Data) -> None:
         """Where a stage is kept that was made of other data than those after it would be."""
-        file, kept = self.root / PLAN, self.stages[: self.stages.index(first)]
-        if kept and file.exists() and data(json.loads(file.read_text("utf-8"))) != data(plan):
+        kept = self.stages[: self.stages.index(first)]
+        if kept and (self.root / PLAN).exists() and data(self._known_plan()) != data(plan):
             raise TrainingError(
                 f"{self.root}: the stages before '{first}' were made of other collections than the plan has now: "
                 f"start from '{self.stages[0]}', or choose another folder"
             )
+
+    def _known_plan(self) -> dict[str, Any]:
+        """The plan that the stages here were made by."""
+        plan: dict[str, Any] = json.loads((self.root / PLAN).read_text("utf-8"))
+        refuse_removed(plan, str(self.root / PLAN))
+        return plan
 
     def _forget(self, stages: Sequence[str]) -> None:
         """Before anything is removed no stage counts as done: a removal that is broken off leaves no half of one."""

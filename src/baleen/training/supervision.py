@@ -2,7 +2,6 @@
 
     line 1          start            every example before its first hop: the bare query, all gold passages to be found
     before it       first_hop        triples for the single-hop retriever R_1, out of an off-the-shelf ranking
-    without gold    answer_hop       the same, and the one hop there is, where only the answer of a question is known
     lines 3, 4, 8   latent_hop       positives P_t and negatives N_t out of a ranking, and the query with the facts of P_t
     line 6          weak_targets     triples for R_t: every gold passage that no earlier hop has taken
     line 10         gather           all hops' triples, for the final retriever
@@ -25,7 +24,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from baleen.datasets import Example
-from baleen.training import matching
 from baleen.types import Fact, Lookup, Passage, Query, Ranking, Record
 
 NEGATIVE_DEPTH = 1000
@@ -114,43 +112,6 @@ def first_hop(
     return _supervised(state, chosen, ranking, negative_depth)
 
 
-def first_hop_by_answer(
-    example: Example,
-    ranking: Ranking,
-    passages: Lookup,
-    *,
-    depth: int = 20,
-    negative_depth: int = NEGATIVE_DEPTH,
-) -> Supervised:
-    """Relevance-guided supervision without gold passages: positives have the answer in their title or text.
-
-    Positives come from the top `depth`, negatives are those of the top `negative_depth` without the answer.  Where the
-    answer is yes, no or not known, neither can be told and there are none.
-    """
-    answer, pids = example.answer, ranking.pids[: max(depth, negative_depth)]
-    if answer is None or not matching.is_extractive(answer):
-        return Supervised(example.qid, 1, Query(example.text), (), ())
-    holding = {pid for pid in pids if matching.holds(passages(pid), answer)}
-    positives = tuple(pid for pid in pids[:depth] if pid in holding)
-    negatives = tuple(pid for pid in pids[:negative_depth] if pid not in holding)
-    return Supervised(example.qid, 1, Query(example.text), positives, negatives)
-
-
-def known_by_answer(example: Example) -> bool:
-    """Whether positives can be told by the answer alone: no gold passage is known, and a passage can hold the answer."""
-    return not example.gold and matching.is_extractive(example.answer)
-
-
-def answer_hop(
-    state: State, ranking: Ranking, passages: Lookup, *, depth: int, negative_depth: int = NEGATIVE_DEPTH
-) -> Step:
-    """The only hop of an example without gold passages: its positives are by the answer, and it is done."""
-    supervised = first_hop_by_answer(state.example, ranking, passages, depth=depth, negative_depth=negative_depth)
-    ranks = {pid: rank for rank, pid in enumerate(ranking.pids[:depth], 1)}
-    chosen = tuple(Chosen(pid, ranks[pid]) for pid in supervised.positives)
-    return Step(supervised, chosen, (), False, advance(state, (), ()))
-
-
 def latent_hop(
     state: State,
     ranking: Ranking,
@@ -210,10 +171,10 @@ def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None 
     """Of a hop with several positives, the queries that know one of them, or all but one, and are to find the others.
 
     A retriever that found them together is never asked to go from one to the other; a search that finds only one has to.
-    The negatives are those of the hop.  Positives by the answer alone do not lead to each other.
+    The negatives are those of the hop.
     """
     hop, example, found = step.supervised, step.state.example, step.supervised.positives
-    if len(found) < 2 or not example.gold:
+    if len(found) < 2:
         return []
     before = State(example, hop.query, found, hop.hop)
     parts = dict.fromkeys(known for pid in found for known in ((pid,), tuple(own for own in found if own != pid)))

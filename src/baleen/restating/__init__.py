@@ -1,1 +1,0 @@
-"""Questions with answers into claims, by rule: true ones with the answer, false ones with another."""

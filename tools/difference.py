@@ -1,0 +1,82 @@
+"""Write a cross-encoder's checkpoint as its difference to another: a sixth of the bytes, for two that are much alike.
+
+    python tools/difference.py CHECKPOINT --base BASE --out OUT [--rank 64] [--overwrite]
+
+For every matrix the `rank` strongest directions of the difference are stored, as two thin factors; smaller tensors are
+stored whole.  Token embeddings are the base's: training hardly changes them, and they are a third of a small model.
+BASE and OUT must keep their places relative to each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+from torch.linalg import svd
+
+from baleen.checkpoint import BASE, Checkpoint, check_alike, read, read_json, resolve, write
+from baleen.crossencoder import KIND
+from baleen.difference import LEFT, RIGHT
+from baleen.errors import BaleenError, CheckpointError, ConfigError
+
+
+def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
+    """The tensors that `baleen.difference.restored` needs beside `base`, which has the same names and shapes."""
+    if rank < 1:
+        raise ConfigError(f"rank = {rank}, expected at least 1")
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.equal(base[name]) or ("embeddings" in name and tensor.dim() == 2):
+            continue
+        if tensor.dim() == 2 and rank * sum(tensor.shape) < tensor.numel():
+            left, strengths, right = svd(tensor.float() - base[name].float(), full_matrices=False)
+            half = strengths[:rank].sqrt()  # in both factors alike, so that float16 holds them
+            stored[name + LEFT] = (left[:, :rank] * half).to(tensor.dtype)
+            stored[name + RIGHT] = (half[:, None] * right[:rank]).to(tensor.dtype)
+        else:
+            stored[name] = tensor
+    return stored
+
+
+def write_difference(folder: Path, checkpoint: Checkpoint, base: Path, rank: int) -> None:
+    """Write `checkpoint` to `folder` as its difference to the one in `base`."""
+    if folder.resolve() == base.resolve():
+        raise CheckpointError(f"{folder}: is the base itself, which would be lost; name another folder")
+    if BASE in read_json(base / "config.json"):
+        raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
+    whole = read(base, checkpoint.kind)
+    check_alike(whole, checkpoint, str(folder))
+    place = Path(os.path.relpath(base.resolve(), folder.resolve())).as_posix()
+    stored = replace(checkpoint, tensors=factored(whole.tensors, checkpoint.tensors, rank))
+    write(folder, stored, {"folder": place, "weights_sha256": whole.weights_sha256})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write a cross-encoder's checkpoint as its difference to another.")
+    parser.add_argument("checkpoint", help="folder of a condenser, reranker or reader")
+    parser.add_argument("--base", type=Path, required=True, help="folder of the checkpoint to store the difference to")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--rank", type=int, default=64, help="directions of each matrix to store (default: 64)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a checkpoint that is in the folder")
+    options = parser.parse_args(arguments)
+    try:
+        source = resolve(options.checkpoint)
+        if source.resolve() == options.out.resolve():
+            raise CheckpointError(f"{source}: is the checkpoint itself, which would be lost; name another folder")
+        if options.out.exists() and not options.overwrite:
+            raise ConfigError(f"{options.out}: is there already; replace it with --overwrite")
+        write_difference(options.out, read(source, KIND), options.base, options.rank)
+    except BaleenError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{options.out}: {sum(file.stat().st_size for file in options.out.iterdir()):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
