@@ -1,10 +1,10 @@
 """A random sample of synthesised claims with their gold sentences, to be read and judged one by one; or what judges found.
 
     python benchmarks/synthesis_sample.py claims.jsonl.gz wiki/*.jsonl.gz --out sample.jsonl [--count 200] [--seed 7]
-    python benchmarks/synthesis_sample.py --judged docs/synthesis-sample.jsonl
+    python benchmarks/synthesis_sample.py --judged experiments/synthesis-sample.jsonl
 
-A judge adds to each line `readable`, `necessary`, `sufficient` and `right`, each true or false, and may add a `remark`; what the
-four mean is written in docs/synthesis.md.
+A judge adds to each line `readable`, `necessary`, `sufficient` and `right`, each true or false, and may add a `remark`;
+experiments/synthesis.md defines the four.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The figures of docs/evaluation.md, from the data kit and the shipped model, on one GPU.
+# The figures of experiments/evaluation.md, from the data kit and the shipped model, on one GPU.
 #
 #   runs/figures.sh                     every part that is not done yet; what was killed goes on where it stood
 #   runs/figures.sh dev hops            these parts alone
@@ -18,7 +18,7 @@
 # near        the five dev files in fewer hops and passages but for MuSiQue, those of the large corpus over what stands near to their questions: some half an hour of two cores
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
-# Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: docs/synthesis.md has the command.
+# Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: experiments/synthesis.md has the command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . runs/steps.sh

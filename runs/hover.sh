@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# HoVer from the official downloads to the paper's rows: docs/reproduction.md says what it needs and how long it takes.
+# HoVer from the official downloads to the paper's rows: docs/reproduce.md says what it needs and how long it takes.
 #
 #   runs/hover.sh                   every step that is not done yet; a step that was killed goes on where it stood
 #   DRY_RUN=1 runs/hover.sh         print what is left to do

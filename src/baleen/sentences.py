@@ -1,6 +1,6 @@
 """Where the sentences of a text stand.
 
-The splitter is sentencex, chosen by measurement (`docs/sentence-splitting.md`).  It is imported only when text arrives
+The splitter is sentencex, chosen by measurement (`experiments/sentence-splitting.md`).  It is imported only when text arrives
 unsplit, so that a corpus that was split beforehand can be read where it is not installed.
 """
 

@@ -54,7 +54,7 @@ class SearchConfig:
     All vectors of a query together look into about 1,024 cells, each into 16 at least and 64 at most, so a short query
     looks farther: of the best ten of 10,553 real passages, for questions of some 20 vectors, 16 cells each leave six in a thousand in cells that nobody probes.
 
-    The defaults follow what was measured (`docs/benchmarks.md`): with 4,096 refined of 16,384 candidates, 99% of the best
+    The defaults follow what was measured (`experiments/benchmarks.md`): with 4,096 refined of 16,384 candidates, 99% of the best
     ten and 95% of the best hundred that an exact search of an index of 354,282 real passages finds; over 100,000 synthetic
     ones, where centroids tell less, twice the candidates find a quarter more of them in almost the same time.
     """
