@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ablation import read_ablation
 from baleen import corpus
-from baleen.ablation.plan import read_ablation
 from baleen.card.subject import read_subject
 from baleen.card.writing import make_card
 from baleen.checkpoint import read_json

@@ -14,8 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from baleen.bench.exact import recall
-from baleen.bench.synthetic import SyntheticCorpus
 from baleen.encoder import Encoder
 from baleen.errors import ConfigError
 from baleen.index import Index
@@ -32,6 +30,7 @@ from baleen.vectors import PassageVectors
 from fakes import CORPUS, tiny_encoder
 from rounds_fakes import learning_plan, taken_up, toy_collection
 from toy_world import make_world
+from workload import SyntheticCorpus, recall
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

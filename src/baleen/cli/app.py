@@ -8,9 +8,7 @@ import sys
 
 import typer
 
-from baleen.cli.ablating import ablate
 from baleen.cli.averaging import average
-from baleen.cli.benching import bench
 from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
@@ -19,7 +17,6 @@ from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
-from baleen.cli.plotting import plot
 from baleen.cli.restating import restate
 from baleen.cli.searching import search
 from baleen.cli.synthesizing import synthesize
@@ -43,8 +40,6 @@ for command in (
     demo,
     compare,
     table,
-    plot,
-    ablate,
     synthesize,
     restate,
     average,
@@ -53,7 +48,6 @@ for command in (
 ):
     app.command()(command)
 app.command("eval")(evaluate)
-app.add_typer(bench, name="bench")
 
 # Queries and passages of ever other lengths leave torch's memory on a GPU full of holes; segments that grow have none.
 _ALLOCATION = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
