@@ -1,4 +1,7 @@
-"""Inputs of the benchmarks: synthetic or real token vectors, their indexes, and the exact answers."""
+"""Inputs of the benchmarks: synthetic or real token vectors, their indexes, and the exact answers.
+
+A process that measures memory imports this module, so that it imports torch only where exact answers are computed.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from baleen import corpus
 from baleen.claims import read_claims
 from baleen.cores import cores
 from baleen.index import Index, PassageEncoder
 from baleen.index.segment import Batch
-from baleen.scoring import focused_score
 from baleen.types import Passage, Query
 from baleen.vectors import PassageVectors, QueryVectors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]
@@ -265,6 +268,8 @@ def exact_top(vectors: Iterable[PassageVectors], queries: Sequence[QueryVectors]
 
     Passages are streamed past all queries at once, so that a corpus of any size needs little memory.
     """
+    import torch
+
     with torch.inference_mode():
         best = torch.empty((len(queries), 0))
         rows = torch.empty((len(queries), 0), dtype=torch.int64)
@@ -281,12 +286,18 @@ def exact_top(vectors: Iterable[PassageVectors], queries: Sequence[QueryVectors]
 
 def score(query: QueryVectors, block: Tensor, focus: Focus) -> Tensor:
     """Focused scores of one query with passages (p, m, d) of a block: (p,)."""
+    import torch
+
+    from baleen.scoring import focused_score
+
     claim, facts = (torch.from_numpy(part)[None] for part in (query.query, query.facts))
     return focused_score(claim, None, facts, None, block, None, query_focus=focus[0], facts_focus=focus[1])[0]
 
 
 def blocks(vectors: Iterable[PassageVectors]) -> Iterator[Tensor]:
     """Yield passages as (p, m, d) float32, p up to BLOCK; a shorter one repeats its last vector (same maxima)."""
+    import torch
+
     for part in vectors:
         for first in range(0, len(part), BLOCK):
             lengths = part.lengths[first : first + BLOCK]

@@ -233,10 +233,15 @@ def test_batch_reports_milliseconds_and_recall(small: tuple[str, ...], tmp_path:
     assert "| recall at 3 | 1.0 |" in printed(capsys, batch.main, *options)
 
 
-@pytest.mark.parametrize("script", ["search", "growth", "batch", "verify", "peers", "focus", "near_corpus", "kills"])
+@pytest.mark.parametrize("script", ["peers", "focus", "likely_sentences", "sentence_splitters", "synthesis_sample"])
 def test_scripts_explain_themselves(script: str) -> None:
     command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--help"]
     assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_process_that_measures_memory_leaves_torch_out() -> None:
+    code = "import sys, common, search, growth; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benchmarks", check=True)
 
 
 def test_peers_speak_the_protocol_of_the_worker(tmp_path: Path) -> None:
