@@ -43,7 +43,7 @@ format: $(READY)
 
 # make bench CORPUS=corpus.jsonl.gz QUESTIONS=dev.json measures real vectors too
 bench: $(READY) $(if $(CORPUS),$(MODEL)/config.json)
-	$(BIN)/baleen bench search $(if $(CORPUS),--corpus $(CORPUS) --model $(MODEL) --questions $(QUESTIONS))
+	$(BIN)/python benchmarks/search.py $(if $(CORPUS),--corpus $(CORPUS) --model $(MODEL) --questions $(QUESTIONS))
 
 bench-peers: $(READY)
 	$(BIN)/python benchmarks/peers.py

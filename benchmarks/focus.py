@@ -6,7 +6,7 @@
 *Reach*: questions with all gold passages found after each hop, with a perfect condenser, over a sample of the corpus that has
 every gold passage; all focuses over one index.  Chance passages are easy to tell from gold ones: `--near 20` adds the first 20 of
 BM25 for each question, which stand in a large corpus too.  The retriever was trained with a focus of its own: what another would be
-worth to one that was trained with it is for `baleen ablate` to say.  Prints a Markdown table.
+worth to one that was trained with it is for `experiments/ablation.py` to say.  Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from near_corpus import haystack, sample
 
 from baleen.encoder import Encoder
 from baleen.errors import BaleenError
@@ -27,6 +25,7 @@ from baleen.training.oracle import oracle_hops
 from baleen.training.supervision import State
 from baleen.training.world import World
 from baleen.types import Ranking
+from near_corpus import haystack, sample
 
 Focus = tuple[int | None, int | None]
 

@@ -25,11 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baleen.bench import report
-from baleen.bench.exact import recall
-from baleen.bench.real import RealVectors
-from baleen.bench.synthetic import SyntheticCorpus
 from baleen.machine import machine
+from common import Columns, latency, machine_line, number, rows_table
+from workload import RealVectors, SyntheticCorpus, recall
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNERS = Path(__file__).resolve().parent / "peers"
@@ -224,16 +222,16 @@ def ratios(row: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[str,
     }
 
 
-COLUMNS: report.Columns = {
+COLUMNS: Columns = {
     "engine": lambda row: str(row["engine"]),
-    "bits": report.number("bits", "d"),
-    "build s": report.number("build_s"),
-    "bytes/vector": report.number("bytes_per_vector"),
-    "p50 / p95 ms": lambda row: f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f}",
-    "recall@k": report.number("recall", ".3f"),
-    "times faster": report.number("times_faster", ".1f"),
-    "times quicker built": report.number("times_quicker_built", ".1f"),
-    "times smaller": report.number("times_smaller", ".1f"),
+    "bits": number("bits", "d"),
+    "build s": number("build_s"),
+    "bytes/vector": number("bytes_per_vector"),
+    "p50 / p95 ms": latency,
+    "recall@k": number("recall", ".3f"),
+    "times faster": number("times_faster", ".1f"),
+    "times quicker built": number("times_quicker_built", ".1f"),
+    "times smaller": number("times_smaller", ".1f"),
 }
 
 
@@ -280,8 +278,8 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
     about = "{passages:,} passages, {vectors:,} vectors of {dim} dimensions, {queries} queries, {threads} threads"
-    heading = f"{report.machine_line(result['machine'])}; {about.format(**result['settings'])}"
-    sys.stdout.write(f"{heading}\n\n{report.table(COLUMNS, result['peers'])}\n\nRatios are to fast-plaid at 4 bits.\n")
+    heading = f"{machine_line(result['machine'])}; {about.format(**result['settings'])}"
+    sys.stdout.write(f"{heading}\n\n{rows_table(COLUMNS, result['peers'])}\n\nRatios are to fast-plaid at 4 bits.\n")
 
 
 if __name__ == "__main__":

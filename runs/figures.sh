@@ -27,7 +27,6 @@ KIT=${KIT:-runs/kit}
 MODEL=${MODEL:-checkpoints/baleen-small}
 FIGURES=${FIGURES:-runs/figures-$(basename "$MODEL")}
 SYNTHETIC=${SYNTHETIC:-runs/synthetic.jsonl.gz}
-PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 BACKBONE=${BACKBONE:-bge-small-en-v1.5}
 LARGE=(hover hotpotqa exfever)
 FILES=("${LARGE[@]}" 2wiki musique)
@@ -186,8 +185,8 @@ near() { # near NAME OPTION...: what stands near to some questions of the large 
 }
 
 part_speed() {
-    into "$FIGURES/speed/verify.json" "$BALEEN" bench verify --model "$MODEL" --json
-    into "$FIGURES/speed/batch.json" "$BALEEN" bench batch "$KIT/hover/dev.json" --model "$MODEL" \
+    into "$FIGURES/speed/verify.json" "$PYTHON" benchmarks/verify.py --model "$MODEL" --json
+    into "$FIGURES/speed/batch.json" "$PYTHON" benchmarks/batch.py "$KIT/hover/dev.json" --model "$MODEL" \
         --index "$FIGURES/index/wiki" --exact 60 --json
 }
 

@@ -34,4 +34,4 @@ evaluate rerank --pipeline rerank
 evaluate hybrid --pipeline hybrid
 step "$BALEEN" table "${rows[@]}" --metric retrieval@100 --metric passage_em --metric passage_f1 \
     --metric sentence_em --metric sentence_f1 --metric label_accuracy --metric hover_score
-[ -z "${ABLATION:-}" ] || step "$BALEEN" ablate runs/hover.toml
+[ -z "${ABLATION:-}" ] || step "$PYTHON" experiments/ablation.py runs/hover.toml

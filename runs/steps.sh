@@ -2,8 +2,10 @@
 #
 #   DRY_RUN=1       print every command that is left to do, and run none
 #   BALEEN=...      the command, where it is not the one in .venv or on the path
+#   PYTHON=...      the interpreter for scripts, likewise
 
 BALEEN=${BALEEN:-$([ -x .venv/bin/baleen ] && echo .venv/bin/baleen || echo baleen)}
+PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 DRY_RUN=${DRY_RUN:-}
 WIKI=${WIKI:-runs/wiki-2017}
 ABSTRACTS=enwiki-20171001-pages-meta-current-withlinks-abstracts

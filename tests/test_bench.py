@@ -1,29 +1,34 @@
-"""The benchmarks: that what they measure on is repeatable, that what they compare with is right, that all is reported."""
+"""The benchmarks: repeatable inputs, a correct reference, complete reports."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from baleen.bench import report
-from baleen.bench.assign import reassigned, some_vectors
-from baleen.bench.exact import exact_top, recall
-from baleen.bench.real import RealVectors
-from baleen.bench.search import BenchConfig, growth, run_all, sweep
-from baleen.bench.synthetic import CHUNK, SyntheticCorpus
-from baleen.errors import ConfigError
-from baleen.index import Index
-from baleen.index.clustering import Nearest
-from baleen.machine import machine
+import batch
+import common
+import growth
+import search
+import verify
+from baleen.embedded import untrained, write_whole
+from baleen.encoder import Encoder
+from baleen.index import Index, SearchConfig
 from baleen.scoring import focused_score
 from baleen.types import Passage
 from baleen.vectors import PassageVectors, QueryVectors
-from fakes import CORPUS, tiny_encoder
+from fakes import CORPUS, bert_folder, tiny_encoder
+from workload import CHUNK, RealVectors, SyntheticCorpus, exact_top, recall, synthetic
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_a_chunk_does_not_depend_on_what_was_made_before():
@@ -74,7 +79,7 @@ def ragged(lengths: list[int], dim: int = 8) -> PassageVectors:
 
 @pytest.mark.parametrize("focus", [(None, None), (3, 1)])
 def test_the_exact_reference_equals_a_plain_loop(focus, monkeypatch):
-    monkeypatch.setattr("baleen.bench.exact.BLOCK", 4)
+    monkeypatch.setattr("workload.BLOCK", 4)
     parts = [ragged([3, 1, 5, 2, 4, 4, 1]), ragged([2, 6])]
     random = np.random.default_rng(1)
     queries = [QueryVectors(*(random.standard_normal((n, 8), np.float32) for n in sizes)) for sizes in ((5, 2), (4, 0))]
@@ -108,102 +113,161 @@ def test_recall_is_the_mean_share_of_what_was_expected():
     assert recall([("a", "b"), ("c",), ()], [("b", "a"), ("c", "d"), ("e",)]) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
-TINY = BenchConfig(sizes=(200,), bits=(2,), queries=4, vectors=8, growth_sizes=(60, 200), threads=1)
+def printed(capsys: Any, main: Callable[[Sequence[str]], None], *arguments: str) -> str:
+    """Standard output of a script, called with its arguments."""
+    capsys.readouterr()
+    main(arguments)
+    return str(capsys.readouterr().out)
 
 
-def test_a_whole_run_reports_every_field_and_is_drawn_as_markdown():
-    result = run_all(TINY)
-    (row,) = json.loads(json.dumps(result))["search"]
+TINY = ("--queries", "3", "--threads", "1")
+
+
+def test_search_reports_every_field_as_json_and_as_a_table(tmp_path: Path, capsys: Any) -> None:
+    options = ("--size", "200", "--bits", "2", "--work-dir", str(tmp_path), *TINY)
+    result = json.loads(printed(capsys, search.main, *options, "--json"))
+    (row,) = result["search"]
     assert None not in row.values()
     assert (row["dataset"], row["passages"], row["vectors"], row["bits"]) == ("synthetic-200", 200, 16_000, 2)
     assert row["recall"] > 0.7
     assert 32 < row["bytes_per_vector"] < 128
     assert row["p50_ms"] <= row["p95_ms"]
     assert row["before_mb"] < row["after_mb"]
-    drawn = report.markdown(result)
+    assert str(tmp_path) not in json.dumps(result["settings"])
+    common.print_result("search", Namespace(json=False), [row], search.COLUMNS)
+    drawn = capsys.readouterr().out
     assert result["machine"]["cpu"] in drawn
     assert "| synthetic-200 | 2 | 200 | 16,000 |" in drawn
 
 
-def test_a_work_folder_keeps_indexes_and_exact_answers(tmp_path):
-    config = BenchConfig(sizes=(60,), bits=(2,), queries=3, vectors=8, k=3, work_dir=str(tmp_path))
-    grid = {"probes": (2,), "candidates": (16,), "refined": (8, 32)}
-    first = sweep(config, **grid)
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    second = sweep(config, **grid)
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert [(row.probes, row.candidates, row.refined) for row in second] == [
-        (2, 16, 8)
-    ]  # no more refined than candidates
-    assert first[0].recall == second[0].recall
-    assert str(tmp_path) not in json.dumps(report.settings(config))
+def test_a_work_folder_keeps_indexes_and_exact_answers(tmp_path: Path) -> None:
+    def once() -> tuple[float, list[tuple[str, ...]], dict[Path, int]]:
+        with synthetic(60, 3, tmp_path) as work:
+            seconds, expected = work.built(2)[1], work.expected(3)
+        return seconds, expected, {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+    first = once()
+    assert [len(pids) for pids in first[1]] == [3] * 13
+    assert once() == first
+    assert {"2-bits.json", "manifest.json"} <= {path.name for path in first[2]}
+
+
+def test_search_compares_every_combination_of_settings(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    seen: list[SearchConfig] = []
+    monkeypatch.setattr(search, "measure", lambda *_, config, **__: seen.append(config) or {})
+    options = ("--size", "20", "--bits", "2", "--probes", "2", "--refined", "8", "32", "--json", *TINY)
+    assert json.loads(printed(capsys, search.main, *options))["search"] == [{}, {}]
+    assert seen == [SearchConfig(2, None, 8), SearchConfig(2, None, 32)]
 
 
 @pytest.mark.slow
-def test_growth_measures_the_first_width_without_exact_answers():
-    rows = growth(TINY)
-    assert [(row.passages, row.recall, row.exact_p50_ms) for row in rows] == [(60, None, None), (200, None, None)]
-    assert "3.3 times as many passages take" in report.markdown({"machine": machine(), "growth": rows_json(rows)})
+def test_growth_compares_two_sizes_without_exact_answers(capsys: Any) -> None:
+    result = json.loads(printed(capsys, growth.main, "--size", "200", "60", "--json", *TINY))
+    found = [(row["passages"], row["recall"], row["exact_p50_ms"]) for row in result["growth"]]
+    assert found == [(60, None, None), (200, None, None)]
+    assert growth.growth_line(result["growth"]).startswith("3.3 times as many passages take")
 
 
-def test_growth_builds_everything_before_it_measures_anything(tmp_path, monkeypatch):
+def test_growth_builds_everything_before_it_measures_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def apart(*_):
+    def measure(*_: Any, **__: Any) -> None:
         seen.append(sorted(path.name for path in tmp_path.rglob("*.json") if path.name == "2-bits.json"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("baleen.bench.search.probe_apart", apart)
+    monkeypatch.setattr(growth, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
-        growth(replace(TINY, growth_sizes=(20, 40), work_dir=str(tmp_path)))
+        growth.main(("--size", "20", "40", "--work-dir", str(tmp_path), *TINY))
     assert seen == [["2-bits.json"] * 2]
 
 
-def test_ways_to_find_cells_are_compared_on_one_codec():
-    result = run_all(TINY, ["assign"])
-    rows = json.loads(json.dumps(result))["assign"]
-    assert [row["way"] for row in rows] == ["all", "nearest groups", "groups in reach"]
-    assert (rows[0]["share"], rows[0]["error"]) == (1, 0)
-    assert all(row["share"] > 0.9 and -1e-6 < row["error"] < 0.01 and row["recall"] > 0.7 for row in rows)
-    assert all(row["cells"] == 1024 and row["cpu_us"] > 0 for row in rows)
-    assert "| synthetic-200 | 2 | 1,024 | groups in reach |" in report.markdown(result)
-
-
-def test_an_index_whose_cells_are_found_in_the_usual_way_is_the_index(tmp_path):
-    data = SyntheticCorpus(40, 6, 16)
-    index = Index.build(tmp_path / "usual", data.passages(), data)
-    again = reassigned(
-        data, index, Nearest.of(torch.from_numpy(index.codec.float_centroids[: index.codec.cells])), tmp_path / "again"
-    )
-    files, others = (sorted(file.sha256 for file in one.manifest.files()) for one in (index, again))
-    assert files == others
-    flat = reassigned(data, index, lambda points: torch.zeros(len(points), dtype=torch.int64), tmp_path / "flat")
-    assert flat.segments[0].cells.tolist() == [0]
-
-
-def test_the_vectors_that_ways_are_compared_on_come_from_all_over(monkeypatch):
-    monkeypatch.setattr("baleen.bench.assign.VECTORS", 12)
-    data = SyntheticCorpus(40, 6, 16)
-    vectors = some_vectors(data, 240)
-    np.testing.assert_array_equal(vectors, data.chunk(0).reshape(-1, 16)[::20].astype(np.float32))
-    assert len(some_vectors(SyntheticCorpus(1, 5, 16), 5)) == 5
-
-
-def rows_json(rows):
-    return [row.to_json() for row in rows]
-
-
-def test_a_table_has_a_line_a_row_and_a_dash_for_what_is_missing():
+def test_a_table_has_a_line_a_row_and_a_dash_for_a_missing_value() -> None:
     rows = [{"a": 1.25, "b": None}, {"a": 1000, "b": 2}]
-    drawn = report.table({"A": report.number("a", ",.2f"), "B": report.number("b", "d")}, rows)
+    drawn = common.rows_table({"A": common.number("a", ",.2f"), "B": common.number("b", "d")}, rows)
     assert drawn.splitlines() == ["| A | B |", "| --- | --- |", "| 1.25 | - |", "| 1,000.00 | 2 |"]
 
 
-def test_settings_that_cannot_hold_are_refused():
-    with pytest.raises(ConfigError, match="give both"):
-        BenchConfig(corpus="wiki.jsonl")
-    with pytest.raises(ConfigError, match="queries = 0"):
-        BenchConfig(queries=0)
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--corpus", "wiki.jsonl"), "give both, or neither"),
+        (("--model", "some"), "give both, or neither"),
+        (("--queries", "0"), "0 is below 1"),
+    ],
+)
+def test_invalid_settings_are_refused(arguments: tuple[str, ...], part: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        search.main(arguments)
+    assert part in capsys.readouterr().err
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> tuple[str, ...]:
+    """Options of a model with readers, and of its index."""
+    backbone = bert_folder(tmp_path / "backbone", hidden_size=128)
+    write_whole(tmp_path / "model", untrained(backbone, CORPUS), backbone)
+    Index.build(tmp_path / "index", CORPUS, Encoder.load(tmp_path / "model", device="cpu"))
+    return "--model", str(tmp_path / "model"), "--index", str(tmp_path / "index"), "--device", "cpu"
+
+
+def test_verify_reports_seconds_by_stage(small: tuple[str, ...], tmp_path: Path, capsys: Any) -> None:
+    claims = tmp_path / "claims.jsonl"
+    claims.write_text('{"claim": "Whales sing."}\n{"claim": "Vardal is a town."}\n')
+    options = (*small, "--file", str(claims), "--hops", "1", "2", "-k", "3")
+    rows = json.loads(printed(capsys, verify.main, *options, "--json"))["verify"]
+    assert [row["hops"] for row in rows] == [1, 2]
+    for row in rows:
+        assert set(row["stages"]) == {"encode", "search", "sentences", "facts", "read"}
+        assert sum(row["shares"].values()) == pytest.approx(1)
+        assert min(row["seconds"], row["batched"], *row["tokens"].values()) > 0
+    assert printed(capsys, verify.main, *options).startswith("| hops |")
+
+
+def test_batch_reports_milliseconds_and_recall(small: tuple[str, ...], tmp_path: Path, capsys: Any) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "Who sings?"}\n{"question": "Where is Vardal?"}\n')
+    options = (str(questions), *small, "--count", "5", "-k", "3", "--exact", "2", "--threads", "1")
+    found = json.loads(printed(capsys, batch.main, *options, "--json"))
+    assert (found["queries"], found["passages"], found["k"], found["recall_at_3"]) == (5, len(CORPUS), 3, 1.0)
+    assert found["search_ms_per_query"] > 0
+    assert "| recall at 3 | 1.0 |" in printed(capsys, batch.main, *options)
+
+
+@pytest.mark.parametrize("script", ["peers", "focus", "likely_sentences", "sentence_splitters", "synthesis_sample"])
+def test_scripts_explain_themselves(script: str) -> None:
+    command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--help"]
+    assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_process_that_measures_memory_leaves_torch_out() -> None:
+    code = "import sys, common, search, growth; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benchmarks", check=True)
+
+
+def test_peers_speak_the_protocol_of_the_worker(tmp_path: Path) -> None:
+    corpus = SyntheticCorpus(40, 6, 16)
+    (part,) = corpus.stream()
+    query = corpus.queries(1, 5)[0].query
+    arrays = {"vectors": part.vectors, "lengths": part.lengths, "queries": query, "query_lengths": np.array([5])}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    found = []
+    for runner in ("run_exact", "run_baleen"):
+        command = [
+            sys.executable,
+            ROOT / "benchmarks" / "peers" / f"{runner}.py",
+            tmp_path,
+            tmp_path / runner,
+            "4",
+            "3",
+            "1",
+        ]
+        done = subprocess.run(
+            [*map(str, command)], input="build\nsearch 0\n", capture_output=True, text=True, check=True
+        )
+        found.append(json.loads(done.stdout.splitlines()[1])["ids"])
+    assert found[0][0] == found[1][0]
+    assert [len(ids) for ids in found] == [3, 3]
 
 
 def test_real_vectors_are_the_encoders_own(tmp_path):

@@ -280,35 +280,6 @@ def test_init_refuses_more_dimensions_than_the_backbone_has(baleen: Baleen, chec
     assert not Path("wide").exists()
 
 
-def test_bench_verify_tells_where_the_time_goes(baleen: Baleen, checkpoints: Path) -> None:
-    backbone = str(checkpoints.parent / "backbone")
-    assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
-    (Path("claims.jsonl")).write_text('{"claim": "Whales sing."}\n{"claim": "Vardal is a town."}\n')
-    assert baleen("index", "corpus.jsonl", "--model", "whole", "--out", "w.index").code == 0
-    options = [
-        "--model",
-        "whole",
-        "--index",
-        "w.index",
-        "--file",
-        "claims.jsonl",
-        "--hops",
-        "1",
-        "--hops",
-        "2",
-        "-k",
-        "3",
-    ]
-    rows = baleen("bench", "verify", *options, "--json").json["verify"]
-    assert [row["hops"] for row in rows] == [1, 2]
-    for row in rows:
-        assert set(row["stages"]) == {"encode", "search", "sentences", "facts", "read"}
-        assert sum(row["shares"].values()) == pytest.approx(1)
-        assert min(row["seconds"], row["batched"], *row["tokens"].values()) > 0
-    table = baleen("bench", "verify", *options)
-    assert table.out.startswith("| hops |")
-
-
 def test_split_writes_a_collection_that_reads_the_same(baleen: Baleen) -> None:
     assert baleen("split", "corpus.jsonl", "--out", "split.jsonl.gz").code == 0
     first = baleen("index", "corpus.jsonl", "--out", "one.index", "--json").json

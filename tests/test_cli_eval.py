@@ -519,16 +519,3 @@ def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]
     assert "two runs are called 'one'" in done.said
     assert baleen("table", "absent.jsonl").code == DatasetError.exit_code
     assert baleen("table", "name=absent.jsonl").code == DatasetError.exit_code
-
-
-def test_runs_are_drawn(baleen: Baleen, system: tuple[str, ...]) -> None:
-    pytest.importorskip("matplotlib")
-    two_runs(baleen, system)
-    done = baleen("plot", "one.jsonl", "two.jsonl", "--out", "drawn", "--json")
-    assert (done.code, done.err) == (0, "")
-    assert len(done.json["files"]) == 8
-    assert all(Path(file).stat().st_size for file in done.json["files"])
-    after = next(figure for figure in done.json["figures"] if figure["name"] == "recall-after-hops")
-    assert [len(curve["points"]) for curve in after["curves"]] == [1, 2]
-    assert after["curves"][0]["points"][0] == after["curves"][1]["points"][0]
-    assert baleen("plot", "one.jsonl", "--out", "drawn").out.splitlines() == done.json["files"]

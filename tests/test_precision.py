@@ -1,4 +1,4 @@
-"""Precisions from the command line down to the models, and the bench that compares them."""
+"""Precisions from the command line down to the models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from baleen.bench.precision import PRECISIONS, precision_rows, precision_table, sample
 from baleen.cli.app import main as command_line
 from baleen.crossencoder import CrossEncoder
 from baleen.devices import Precision, best_dtype, dtype_of
@@ -90,25 +89,6 @@ def test_a_system_reads_at_the_precision_that_it_retrieves_at(model: Path, tmp_p
     assert layers(rounded._component("reranker")) > 0
 
 
-def test_the_bench_compares_both_models_with_float32(model: Path) -> None:
-    rows = precision_rows(model, list(CORPUS), ["the grey fjord", "a cellist"], rounds=1)
-    assert [(row.model, row.precision) for row in rows] == [
-        (name, precision) for name in ("retriever", "reranker") for precision in PRECISIONS
-    ]
-    assert all(row.seconds > 0 and row.tokens_per_second > 0 for row in rows)
-    for exact in rows[::3]:
-        assert (exact.shift, exact.same_best, exact.faster) == (0, 1, 1)
-    assert all(0 < row.shift < 1 for row in (*rows[1:3], *rows[4:]))
-    assert precision_table(rows).count("\n") == 7
-
-
-def test_the_sample_holds_the_gold_passages_of_its_claims() -> None:
-    passages, claims = sample(10, 2)
-    assert len(passages) == 10
-    assert len(claims) == 2
-    assert {"Berkut spacesuit", "Pavel Belyayev"} <= {passage.title for passage in passages}
-
-
 def test_the_command_line_takes_a_precision(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +101,6 @@ def test_the_command_line_takes_a_precision(
         ["index", str(tmp_path / "corpus.jsonl"), "--out", index, *where],
         ["search", "the grey fjord", "--index", index, *where],
         ["verify", "the grey fjord", "--index", index, *where],
-        ["bench", "precision", "--model", str(model), "--passages", "4", "--queries", "1", "--rounds", "1", "--json"],
     ):
         monkeypatch.setattr("sys.argv", ["baleen", *arguments])
         with pytest.raises(SystemExit) as ended:

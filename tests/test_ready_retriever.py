@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ablation import read_ablation
 from baleen import corpus
-from baleen.ablation.plan import read_ablation
 from baleen.card.subject import read_subject
 from baleen.card.writing import make_card
 from baleen.checkpoint import read_json
@@ -273,7 +273,9 @@ def test_batches_of_a_training_that_is_not_done_need_not_divide(tmp_path: Path) 
 
 def test_an_ablation_takes_the_rows_that_train_no_other_retriever(tmp_path: Path) -> None:
     file = write_plan(tmp_path, "plan", taking("some/model"))
-    with pytest.raises(ConfigError, match="the plan's retriever is ready, and rows other than A, B, C, G train one"):
+    with pytest.raises(
+        ConfigError, match="the plan's retriever is ready, and rows other than A, B, C, G train another"
+    ):
         read_ablation(file)
     plan = read_ablation(file, ["A", "B", "C"])
     assert {row.variant.of(plan.train).retriever for row in plan.rows} == {plan.train.retriever}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from baleen.ablation.plan import read_ablation
+from ablation import read_ablation
 from baleen.cli.app import app
 from baleen.corpus import read, write
 from baleen.datasets import read_examples
@@ -76,7 +76,8 @@ def test_hotpotqa_goes_from_the_downloads_to_two_rows(tmp_path: Path) -> None:
 
 
 def test_ablations_are_asked_for(tmp_path: Path) -> None:
-    assert ours("runs/hover.sh", tmp_path, ABLATION="1")[-1]["command"] == "ablate"
+    commands = dry_run("runs/hover.sh", ABLATION="1", PYTHON="python", WIKI=str(tmp_path / "wiki"))
+    assert commands[-1] == ["python", "experiments/ablation.py", "runs/hover.toml"]
 
 
 def test_the_figures_are_of_every_dev_file_over_the_index_of_its_passages(tmp_path: Path) -> None:

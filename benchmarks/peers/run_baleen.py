@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from worker import Settings, serve, settings
 
-from baleen.bench.real import RealVectors
-from baleen.bench.workload import warm_up
 from baleen.index import Index
 from baleen.types import Passage
 from baleen.vectors import PassageVectors, QueryVectors
+from workload import RealVectors, warm_up
 
 
 class Baleen:

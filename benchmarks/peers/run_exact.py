@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from worker import Settings, serve, settings
 
-from baleen.bench.exact import blocks, score
 from baleen.vectors import PassageVectors, QueryVectors
+from workload import blocks, score
 
 
 class Exact:

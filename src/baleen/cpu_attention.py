@@ -3,7 +3,7 @@
     use_products(backbone)              from now on this is how `backbone` attends, as long as nothing is learnt
 
 torch's fused kernel is made for long texts and wide heads.  The texts that are read here have some hundreds of tokens and
-heads of 32 numbers, on which plain products are faster in bfloat16, and no faster in float32 (`baleen bench attention`).  What
+heads of 32 numbers, on which plain products are faster in bfloat16, and no faster in float32 (docs/benchmarks.md).  What
 it costs: similarities are rounded before their softmax, which the fused kernel sums up in float32.
 
 Backbones take part whose attention goes through transformers' interface; whatever is not plain attention of texts to all of

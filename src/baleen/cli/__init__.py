@@ -12,12 +12,9 @@
     evaluating.py       eval
     contenders.py       who is evaluated
     comparing.py        compare, table
-    plotting.py         plot
-    ablating.py         ablate
     synthesizing.py     synthesize
     question_files.py   DATASET:FILE: a file of questions
     carding.py          card
-    benching.py         bench ...
     options.py          options that several commands share
     output.py           reports and rankings, as several commands print them
 

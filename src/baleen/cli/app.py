@@ -8,8 +8,6 @@ import sys
 
 import typer
 
-from baleen.cli.ablating import ablate
-from baleen.cli.benching import bench
 from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
@@ -17,7 +15,6 @@ from baleen.cli.evaluating import evaluate
 from baleen.cli.hops import ask, verify
 from baleen.cli.indexing import index, split
 from baleen.cli.init import init
-from baleen.cli.plotting import plot
 from baleen.cli.searching import search
 from baleen.cli.synthesizing import synthesize
 from baleen.cli.training import train
@@ -40,14 +37,11 @@ for command in (
     demo,
     compare,
     table,
-    plot,
-    ablate,
     synthesize,
     card,
 ):
     app.command()(command)
 app.command("eval")(evaluate)
-app.add_typer(bench, name="bench")
 
 # Queries and passages of ever other lengths leave torch's memory on a GPU full of holes; segments that grow have none.
 _ALLOCATION = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

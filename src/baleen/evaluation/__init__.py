@@ -6,6 +6,5 @@ predicting.py       a system, a baseline or a run as one       contender.py     
 evaluating.py       questions through one, batch by batch      lineup.py               several runs in one table
 summary.py          means, intervals, by hops                  comparison.py           two runs, question by question
 collection.py       the passages that questions are asked of   baselines/              rankings to compare with
-curves.py           what is drawn of results                   plotting.py             as PNG and SVG
 trec.py, beir.py, submission.py                                other people's formats  tables.py: Markdown
 """

@@ -1,8 +1,8 @@
 """k-means over a sample, and the nearest centroid of a vector, fast enough for tens of thousands of centroids.
 
 On a CPU both go through groups of centroids: a vector is compared with the groups' centres and then with the members of
-a few groups near it, some 8 to 20 times less work than with all; on a GPU a plain product is faster.  `baleen bench
-assign` measures what the groups cost and win.
+a few groups near it, some 8 to 20 times less work than with all; on a GPU a plain product is faster.
+docs/benchmarks.md has what the groups cost and win.
 """
 
 from __future__ import annotations

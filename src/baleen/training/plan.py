@@ -23,7 +23,7 @@ Tables are taken together key by key, lists such as the collections taken as a w
 
 Paths are relative to the file.  A `backbone`, or a retriever that is `ready`, is a folder beside it, or whatever
 `checkpoint.resolve` makes of the name.
-An [ablation] beside them is for `baleen ablate`, and left alone here.
+An [ablation] beside them is for `experiments/ablation.py`, and ignored here.
 Every key that is not known is refused with the nearest that is.
 """
 

@@ -1,7 +1,7 @@
 """ColBERT-Hop: hops as a system takes them, with late interaction that has no focus and a reranker for a condenser.
 
-The paper's strongest baseline: row F of its ablation.  Its retriever is one that was trained without focus, as `baleen
-ablate` trains it; any other model will run so too, at the cost of what it learnt to expect.
+The paper's strongest baseline: row F of its ablation.  Its retriever is one that was trained without focus, as
+`experiments/ablation.py` trains it; any other model will run so too, at the cost of what it learnt to expect.
 """
 
 from __future__ import annotations

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from baleen.datasets import Example
 from baleen.errors import MissingExtraError
-from baleen.evaluation.curves import (
-    Curve,
-    Figure,
-    figures,
-    recall_after_hops,
-    recall_at_k,
-    recall_by_hops,
-    words_after_hops,
-)
-from baleen.evaluation.plotting import draw
 from baleen.evaluation.prediction import Prediction, Result, Taken
 from baleen.types import Hit, Ranking
+from plot import Curve, Figure, draw, figures, main, recall_after_hops, recall_at_k, recall_by_hops, words_after_hops
 
 
 def result(qid: str, gold: tuple[str, ...], *taken: tuple[str, int], hops: int | None = 2) -> Result:
@@ -86,3 +79,41 @@ def test_a_missing_library_is_told_with_how_to_get_it(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"drawing figures needs the package 'matplotlib'.*baleen\[eval\]"):
         draw(figures({"ours": RESULTS}), tmp_path)
+
+
+def stored(file: Path, results: list[Result]) -> str:
+    """A file as `baleen eval --out` writes it."""
+    file.write_text("".join(json.dumps({"run": {"dataset": "own"}, **each.to_json()}) + "\n" for each in results))
+    return str(file)
+
+
+def test_the_script_draws_results_files(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("matplotlib")
+    one, two = stored(tmp_path / "one.jsonl", RESULTS), stored(tmp_path / "two.jsonl", RESULTS[:2])
+    main([one, f"half={two}", "--out", str(tmp_path / "drawn"), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["files"]) == 8
+    assert all(Path(file).stat().st_size for file in told["files"])
+    assert [curve["name"] for curve in told["figures"][0]["curves"]] == ["one", "half"]
+    main([one, "--out", str(tmp_path / "drawn")])
+    assert capsys.readouterr().out.splitlines() == told["files"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "part"),
+    [
+        (("one.jsonl", "one.jsonl"), "two runs are called 'one'"),
+        (("absent.jsonl",), "absent.jsonl: cannot be read"),
+        (("none.jsonl",), "there is nothing to draw"),
+    ],
+)
+def test_runs_that_cannot_be_drawn_are_refused(
+    runs: tuple[str, ...], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored(tmp_path / "one.jsonl", RESULTS)
+    stored(tmp_path / "none.jsonl", [result("q4", (), hops=None)])
+    with pytest.raises(SystemExit) as stop:
+        main([*runs, "--out", "drawn"])
+    assert stop.value.code
+    assert part in capsys.readouterr().err
