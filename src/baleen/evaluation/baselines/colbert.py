@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from baleen.config import to_mapping
 from baleen.encoder import Encoder
-from baleen.errors import QueryError
+from baleen.errors import CorpusError, QueryError
+from baleen.index import Index
 from baleen.retriever import Retriever
-from baleen.training.mining import Haystack, TokenisedCorpus
-from baleen.types import Passage, Query, Ranking
+from baleen.types import Passage, Ranking
 
 NO_FOCUS = (None, None)
-
-
-class ColBERT:
-    """Exact search over the token vectors of a corpus, which are held in the memory of the encoder's device."""
-
-    def __init__(self, passages: Iterable[Passage], encoder: Encoder) -> None:
-        self.settings = {"exact": True, **_settings(encoder)}
-        corpus = TokenisedCorpus.of(encoder.inputs, passages)
-        if not len(corpus):
-            raise QueryError("there is no passage to rank")
-        query_focus, facts_focus = NO_FOCUS
-        self._haystack = Haystack(encoder.with_settings(query_focus=query_focus, facts_focus=facts_focus), corpus)
-
-    def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
-        return self._haystack.rank([Query(text) for text in texts], k)
 
 
 class IndexedColBERT:
@@ -39,6 +28,19 @@ class IndexedColBERT:
 
     def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
         return self._retriever.search_many(list(texts), k, focus=NO_FOCUS, exact=self._exact)
+
+
+class ColBERT(IndexedColBERT):
+    """Exact search over a corpus, whose vectors lie in a temporary index at 16 bits, without compression."""
+
+    def __init__(self, passages: Iterable[Passage], encoder: Encoder) -> None:
+        folder = mkdtemp(prefix="baleen-colbert-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            index = Index.build(Path(folder) / "index", passages, encoder, bits=16)
+        except CorpusError:
+            raise QueryError("there is no passage to rank") from None
+        super().__init__(Retriever(encoder, index), exact=True)
 
 
 def _settings(encoder: Encoder) -> dict[str, Any]:
