@@ -19,7 +19,6 @@
     averaging.py        average
     differing.py        difference
     question_files.py   DATASET:FILE: a file of questions
-    carding.py          card
     benching.py         bench ...
     options.py          options that several commands share
     output.py           reports and rankings, as several commands print them

@@ -11,7 +11,6 @@ import typer
 from baleen.cli.ablating import ablate
 from baleen.cli.averaging import average
 from baleen.cli.benching import bench
-from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
 from baleen.cli.differing import difference
@@ -49,7 +48,6 @@ for command in (
     restate,
     average,
     difference,
-    card,
 ):
     app.command()(command)
 app.command("eval")(evaluate)
