@@ -1,10 +1,12 @@
-"""A made-up run that is done, its model, and documents of evaluations: what a card is written from, in a few files."""
+"""A small finished run with its model, results files, and the script that writes a card from them."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -12,6 +14,17 @@ from safetensors.torch import save_file
 
 from baleen.model_folder import read_model, write_model
 from baleen.results import model_digest
+
+
+def load_script() -> ModuleType:
+    """Import tools/card.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("card", Path(__file__).parents[1] / "tools" / "card.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 TRAINING = {"steps": 10_000, "batch_size": 64, "lr": 4e-5, "seed": 7}
 PLAN: dict[str, Any] = {
@@ -85,7 +98,7 @@ SUMMARY: dict[str, Any] = {
             "steps": 4000,
             "loss": 1.0,
             "training_seconds": 61.0,
-            "dev": {"metric": 0.7, "sentences_best": 0.625, "verifier_metric": 0.701, "answerer_em": 0.4},
+            "dev": {"metric": 0.333, "sentences_best": 0.625, "verifier_metric": 0.701, "answerer_em": 0.4},
             "seconds": 62.0,
         },
         "model": {"components": {"retriever": "retriever", **dict.fromkeys(HEADS, "reading")}, "seconds": 1.0},
@@ -107,10 +120,10 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 def write_run(root: Path, *, plan: Any = PLAN, summary: Any = SUMMARY, environment: Any = ENVIRONMENT) -> Path:
-    """The run with its model; what is None is not written."""
+    """Write a run with its model; a file whose value is None is left out."""
     root.mkdir(parents=True, exist_ok=True)
-    told = None if environment is None else {"environments": [environment]}
-    for name, value in {"plan": plan, "summary": summary, "environment": told}.items():
+    environments = None if environment is None else {"environments": [environment]}
+    for name, value in {"plan": plan, "summary": summary, "environment": environments}.items():
         if value is not None:
             (root / f"{name}.json").write_text(json.dumps(value))
     write_fake_model(root / "model")
@@ -118,7 +131,7 @@ def write_run(root: Path, *, plan: Any = PLAN, summary: Any = SUMMARY, environme
 
 
 def write_fake_model(folder: Path) -> Path:
-    """A retriever of 12 numbers, and a reader of 8 + 3 + 4, two of whose heads have some of their own."""
+    """Write a retriever of 12 parameters and a cross-encoder of 8 + 3 + 4 for the other components."""
     tensors = {
         "retriever": {"backbone.weight": torch.zeros(3, 4)},
         "reading": {
@@ -144,7 +157,7 @@ def digest_of(root: Path) -> str:
 
 
 def document(model: str | None = "0" * 16, run: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """What `baleen eval --json` prints of a system that takes two hops, with some of it changed."""
+    """Return results of a two-hop system as `baleen eval --json` prints them, with `changes`."""
     figures = {"retrieval@100": 88.25, "all@20": 61.0}
     counts, intervals = {"retrieval@100": 200, "all@20": 377}, {"retrieval@100": [84.0, 92.5], "all@20": [57.0, 65.0]}
     whole = {"questions": 377, "metrics": figures, "intervals": intervals, "counts": counts}
@@ -162,7 +175,7 @@ def document(model: str | None = "0" * 16, run: Mapping[str, Any] | None = None,
     }
 
 
-def write_document(file: Path, told: Any) -> Path:
+def write_document(file: Path, content: Any) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(content))
     return file

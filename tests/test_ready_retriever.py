@@ -10,8 +10,6 @@ import pytest
 
 from ablation import read_ablation
 from baleen import corpus
-from baleen.card.subject import read_subject
-from baleen.card.writing import make_card
 from baleen.checkpoint import read_json
 from baleen.crossencoder import HEADS
 from baleen.encoder import Encoder
@@ -26,6 +24,7 @@ from baleen.training.rounds import RetrieverPlan, Rounds
 from baleen.training.run import explain, stages, train
 from baleen.training.run_folder import DONE
 from baleen.types import Verdict
+from card_fakes import load_script
 from rounds_fakes import taken_up, toy_collection
 from run_fakes import PLAN, small_world, write_plan
 from toy_world import ToyWorld
@@ -285,19 +284,19 @@ def test_an_ablation_takes_the_rows_that_train_no_other_retriever(tmp_path: Path
 
 
 def test_a_card_says_what_was_taken_and_what_was_trained(ready: Path) -> None:
-    card = make_card(read_subject(ready)).text
-    assert "Its retriever is that of `trained/model`, taken as it is: this card is not about its training." in card
+    card = load_script().make_card(ready)
+    assert "The retriever was trained earlier and used unchanged: `trained/model`." in card
     assert "starting from `backbone`." in card
     assert "| sentences | 2 | 4 |" in card
     assert "| retriever | " not in card.partition("## Training")[2].partition("All stages:")[0]
-    assert "| own | " in card.partition("Questions with all gold passages found after each hop")[2]
-    assert "Order: of no account here" in card
-    assert "`trained/model` (its licence is not known to this card)" in card
+    assert "| own | " in card.partition("all gold passages retrieved by each hop")[2]
+    assert "Hop order:" not in card
+    assert "`trained/model` (licence unknown)" in card
 
 
 def test_a_card_of_a_run_that_trained_nothing_can_be_written(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run(write_plan(toy.folder, "measured", taking(f"{trained.name}/model"), (PLAN[READING:], "")), folder)
-    card = make_card(read_subject(folder)).text
-    assert "It was trained by" not in card
-    assert "Its retriever is that of `trained/model`" in card
+    card = load_script().make_card(folder)
+    assert "Trained with" not in card
+    assert "used unchanged: `trained/model`." in card

@@ -14,7 +14,6 @@
     comparing.py        compare, table
     synthesizing.py     synthesize
     question_files.py   DATASET:FILE: a file of questions
-    carding.py          card
     options.py          options that several commands share
     output.py           reports and rankings, as several commands print them
 

@@ -8,7 +8,6 @@ import sys
 
 import typer
 
-from baleen.cli.carding import card
 from baleen.cli.comparing import compare, table
 from baleen.cli.demo import demo
 from baleen.cli.evaluating import evaluate
@@ -38,7 +37,6 @@ for command in (
     compare,
     table,
     synthesize,
-    card,
 ):
     app.command()(command)
 app.command("eval")(evaluate)
