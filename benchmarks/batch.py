@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from baleen.claims import read_claims
-from baleen.config import override
+from baleen.core.config import override
+from baleen.core.types import Query, Ranking
+from baleen.data.claims import read_claims
 from baleen.evaluation.tables import table
-from baleen.index import SearchConfig
-from baleen.retriever import Retriever
-from baleen.types import Query, Ranking
+from baleen.hops.retriever import Retriever
+from baleen.index.cpu.search import SearchConfig
 from common import main_guard, positive
 from workload import recall
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from baleen.errors import BaleenError
+from baleen.core.errors import BaleenError
+from baleen.core.machine import PACKAGES, machine
+from baleen.core.vectors import QueryVectors
 from baleen.evaluation.tables import table
-from baleen.index import Index, SearchConfig
-from baleen.index.search import Found, Lanes, Searcher
-from baleen.machine import PACKAGES, machine
-from baleen.vectors import QueryVectors
+from baleen.index.cpu.search import Found, Lanes, SearchConfig, Searcher
+from baleen.index.index import Index
 from workload import Workload, recall, split_warm_up
 
 Row = Mapping[str, Any]

@@ -16,15 +16,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from baleen.encoder import Encoder
-from baleen.errors import BaleenError
-from baleen.index import Index
-from baleen.retriever import Retriever
-from baleen.training.likely_sentences import likely_sentences
-from baleen.training.oracle import oracle_hops
-from baleen.training.supervision import State
-from baleen.training.world import World
-from baleen.types import Ranking
+from baleen.core.errors import BaleenError
+from baleen.core.types import Ranking
+from baleen.hops.retriever import Retriever
+from baleen.index.index import Index
+from baleen.models.encoder import Encoder
+from baleen.training.cross_encoder.likely_sentences import likely_sentences
+from baleen.training.data import World
+from baleen.training.hop_order.fixed import oracle_hops
+from baleen.training.hop_order.supervision import State
 from near_corpus import haystack, sample
 
 Focus = tuple[int | None, int | None]

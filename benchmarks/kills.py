@@ -38,8 +38,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
 
-from baleen.errors import BaleenError, IndexNotFoundError
-from baleen.index import Index, layout
+from baleen.core.errors import BaleenError, IndexNotFoundError
+from baleen.index import format
+from baleen.index.index import Index
 from index_fakes import WordEncoder, passages_of, random_text
 
 ENCODER = WordEncoder()
@@ -175,7 +176,7 @@ def check_next_writer(root: Path, state: State) -> None:
     else:
         Index.open(root, threads=1).add(passages_of(new), ENCODER)
     assert read_state(root) == {**(state or {}), **new}
-    named = {entry.path for entry in layout.read_manifest(root).files()} | {"manifest.json", "lock"}
+    named = {entry.path for entry in format.read_manifest(root).files()} | {"manifest.json", "lock"}
     left = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - named
     assert not left, f"left over: {sorted(left)}"
 

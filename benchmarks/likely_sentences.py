@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from baleen.datasets import Example
-from baleen.errors import BaleenError
-from baleen.training.likely_sentences import likely_sentences
-from baleen.training.supervision import SentenceChoice, first_sentences
-from baleen.training.world import CollectionPlan, Question, Source, World, load_world
-from baleen.types import Passage
+from baleen.core.errors import BaleenError
+from baleen.core.types import Passage
+from baleen.data.example import Example
+from baleen.training.cross_encoder.likely_sentences import likely_sentences
+from baleen.training.data import CollectionPlan, Question, Source, World, load_world
+from baleen.training.hop_order.supervision import SentenceChoice, first_sentences
 
 
 def main() -> None:

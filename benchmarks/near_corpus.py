@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from baleen import corpus
-from baleen.errors import BaleenError, ConfigError
+from baleen.core.errors import BaleenError, ConfigError
+from baleen.core.types import Passage
+from baleen.data import corpus
 from baleen.evaluation.baselines.bm25 import BM25
-from baleen.training.world import CollectionPlan, Source, World, load_world
-from baleen.types import Passage
+from baleen.training.data import CollectionPlan, Source, World, load_world
 
 NAME = "corpus"
 

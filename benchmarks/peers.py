@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baleen.machine import machine
+from baleen.core.machine import machine
 from common import Columns, latency, machine_line, number, rows_table
 from workload import RealVectors, SyntheticCorpus, recall
 

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from baleen.index import SearchConfig
+from baleen.index.cpu.search import SearchConfig
 from common import (
     INDEX_COLUMNS,
     MEMORY_COLUMNS,

@@ -16,8 +16,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from baleen import bytelines
-from baleen.corpus import read
+from baleen.core import files
+from baleen.data.corpus import read
 
 MARKS = ("readable", "necessary", "sufficient", "right")
 
@@ -31,13 +31,13 @@ def main() -> None:
     parser.add_argument("--judged", type=Path, help="print the shares of what was judged instead")
     given = parser.parse_args()
     if given.judged:
-        print(shares([json.loads(line) for line in bytelines.read(given.judged)]))
+        print(shares([json.loads(line) for line in files.read(given.judged)]))
         return
     if len(given.files) < 2 or given.out is None:
         parser.error("give the claims, the corpus and --out, or --judged")
-    claims = [json.loads(line) for line in bytelines.read(given.files[0])]
+    claims = [json.loads(line) for line in files.read(given.files[0])]
     drawn = random.Random(given.seed).sample(claims, min(given.count, len(claims)))
-    bytelines.write(
+    files.write(
         (json.dumps(each, ensure_ascii=False).encode() for each in with_sentences(drawn, given.files[1:])), given.out
     )
     print(f"{len(drawn)} of {len(claims):,} claims, drawn with seed {given.seed}, written to {given.out}")

@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from baleen.claims import read_claims
-from baleen.embedded import demo_claims
+from baleen.core.machine import machine
+from baleen.core.types import Trace
+from baleen.data.claims import read_claims
 from baleen.evaluation.tables import table
-from baleen.machine import machine
-from baleen.pipeline import conclude
+from baleen.hops.demo import demo_claims
+from baleen.hops.pipeline import conclude
 from baleen.system import Baleen
-from baleen.types import Trace
 from common import main_guard, positive
 
 WARM_UP = 2

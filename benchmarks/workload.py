@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from baleen import corpus
-from baleen.claims import read_claims
-from baleen.cores import cores
-from baleen.index import Index, PassageEncoder
-from baleen.index.segment import Batch
-from baleen.types import Passage, Query
-from baleen.vectors import PassageVectors, QueryVectors
+from baleen.core.parallel import cores
+from baleen.core.types import Passage, Query
+from baleen.core.vectors import PassageVectors, QueryVectors
+from baleen.data import corpus
+from baleen.data.claims import read_claims
+from baleen.index.index import Index
+from baleen.index.segment import Batch, PassageEncoder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -218,7 +218,7 @@ class RealVectors:
         limit: int | None = None,
     ) -> RealVectors:
         """Encode the first `limit` passages of a collection and `queries` questions from a file (or its sentences)."""
-        from baleen.encoder import Encoder
+        from baleen.models.encoder import Encoder
 
         encoder = Encoder.load(checkpoint)
         passages = list(islice(corpus.read(path), limit))
@@ -288,7 +288,7 @@ def score(query: QueryVectors, block: Tensor, focus: Focus) -> Tensor:
     """Focused scores of one query with passages (p, m, d) of a block: (p,)."""
     import torch
 
-    from baleen.scoring import focused_score
+    from baleen.index.scoring import focused_score
 
     claim, facts = (torch.from_numpy(part)[None] for part in (query.query, query.facts))
     return focused_score(claim, None, facts, None, block, None, query_focus=focus[0], facts_focus=focus[1])[0]

@@ -47,29 +47,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from baleen import corpus
-from baleen.checkpoint import resolve
-from baleen.config import from_mapping
-from baleen.datasets import Catalogue, Example, read_examples
-from baleen.encoder import Encoder
-from baleen.errors import BaleenError, ConfigError, DatasetError, MissingExtraError, StoredIndexError
-from baleen.evaluation.contender import system_contender
-from baleen.evaluation.evaluating import read_results, results_of
-from baleen.evaluation.judging import CUTOFFS, Judge, match_gold
-from baleen.evaluation.lineup import Entry, columns, entry
-from baleen.evaluation.prediction import Result
-from baleen.evaluation.summary import SAMPLES
-from baleen.evaluation.tables import hops_table, lineup_table, table
-from baleen.index import Index
-from baleen.index.codec import BITS
-from baleen.model_folder import read_model, write_model
-from baleen.retriever import Retriever
-from baleen.system import Baleen, Pipeline
-from baleen.training.distributed import started_processes
+from baleen.core.config import from_mapping
+from baleen.core.errors import BaleenError, ConfigError, DatasetError, MissingExtraError, StoredIndexError
+from baleen.core.types import Passage
+from baleen.data import corpus
+from baleen.data.example import Example
+from baleen.data.formats import read_examples
+from baleen.data.gold import Catalogue
+from baleen.evaluation.evaluate import read_results, results_of, system_contender
+from baleen.evaluation.measures import CUTOFFS, Judge, match_gold
+from baleen.evaluation.results import Result
+from baleen.evaluation.statistics import SAMPLES
+from baleen.evaluation.tables import Entry, columns, entry, hops_table, lineup_table, table
+from baleen.hops.config import Pipeline
+from baleen.hops.retriever import Retriever
+from baleen.index.codec.codec import BITS
+from baleen.index.index import Index
+from baleen.models.checkpoint import resolve
+from baleen.models.encoder import Encoder
+from baleen.models.folder import read_model, write_model
+from baleen.system import Baleen
+from baleen.training.loop.distributed import started_processes
 from baleen.training.plan import ABLATION, RunPlan, read_plan, read_settings
 from baleen.training.run import MODEL, train
-from baleen.training.run_folder import write_json, write_text
-from baleen.types import Passage
+from baleen.training.stages import write_json, write_text
 from plot import draw, figures, words_after_hops
 
 log = logging.getLogger("ablation")

@@ -20,12 +20,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from baleen.errors import BaleenError, ConfigError, MissingExtraError
-from baleen.evaluation.evaluating import read_results
+from baleen.core.errors import BaleenError, ConfigError, MissingExtraError
+from baleen.core.records import Record
+from baleen.evaluation.evaluate import read_results
 from baleen.evaluation.measures import all_found
-from baleen.evaluation.prediction import Result
-from baleen.evaluation.summary import percent
-from baleen.types import Record
+from baleen.evaluation.results import Result
+from baleen.evaluation.statistics import percent
 
 DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
 FORMATS = ("png", "svg")

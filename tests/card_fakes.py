@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from baleen.model_folder import read_model, write_model
-from baleen.results import model_digest
+from baleen.evaluation.results import model_digest
+from baleen.models.folder import read_model, write_model
 
 
 def load_script() -> ModuleType:

@@ -11,7 +11,7 @@ import pytest
 def float32() -> Iterator[None]:
     """Models in float32 on every CPU: those that have bfloat16 would take it, and round what tests compare."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("baleen.devices.cpu_has_bfloat16", lambda: False)
+        patch.setattr("baleen.models.device.cpu_has_bfloat16", lambda: False)
         yield
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baleen.types import Fact, Passage, Query
+from baleen.core.types import Fact, Passage, Query
 
 if TYPE_CHECKING:
-    from baleen.encoder import Encoder
+    from baleen.models.encoder import Encoder
 
 _TEXTS: dict[str, list[str]] = {
     "Lena Orlova": [
@@ -97,7 +97,8 @@ def roberta_folder(folder: Path, seed: int = 0) -> Path:
 
 def tiny_encoder(folder: Path, dim: int = 16, seed: int = 0, **settings: Any) -> Encoder:
     """A random FLIPR encoder over a two-layer BERT kept in `folder`, with any of EncoderConfig's settings."""
-    from baleen.encoder import Encoder, EncoderConfig
+    from baleen.models.encoder import Encoder
+    from baleen.models.tokens import EncoderConfig
 
     backbone = bert_folder(folder / "backbone", seed)
     return Encoder.from_backbone(backbone, [passage.text for passage in CORPUS], EncoderConfig(dim=dim, **settings))

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.crossencoder import HEADS
-from baleen.crossinputs import CrossConfig, CrossInput, CrossInputs
-from baleen.retriever import Retrieved
-from baleen.tokenization import SpecialTokens
-from baleen.types import Fact, Hit, Passage, Query, Ranking
+from baleen.core.types import Fact, Hit, Passage, Query, Ranking
+from baleen.hops.retriever import Retrieved
+from baleen.models.cross_encoder import HEADS
+from baleen.models.pairs import CrossConfig, CrossInput, CrossInputs
+from baleen.models.tokens import SpecialTokens
 from fakes import BERT_TOKENS, CORPUS, vocabulary, wordpiece
 
 Array = npt.NDArray[np.float32]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.types import Hit, Passage, Ranking
-from baleen.vectors import PassageVectors, QueryVectors
+from baleen.core.types import Hit, Passage, Ranking
+from baleen.core.vectors import PassageVectors, QueryVectors
 
 if TYPE_CHECKING:
-    from baleen.index import Index
+    from baleen.index.index import Index
 
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]
@@ -88,7 +88,7 @@ def slow_scores(
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    from baleen.scoring import focused_score
+    from baleen.index.scoring import focused_score
 
     pids = list(pids)
     if not pids:
@@ -114,7 +114,7 @@ def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int, atol: fl
 
 def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | None = None) -> Ranking:
     """Every stage of a search, each with its doors wide open; `Index.search` skips them on an index as small as ours."""
-    from baleen.index.search import Lanes, SearchConfig, Searcher
+    from baleen.index.cpu.search import Lanes, SearchConfig, Searcher
 
     everything = SearchConfig(probes=10**6, candidates=10**6, refined=10**6)
     lanes = Lanes.of(vectors, index.codec, focus or index.focus)

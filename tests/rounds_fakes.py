@@ -19,13 +19,14 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from baleen.config import to_mapping
-from baleen.tokenization import EncoderConfig
-from baleen.training.loop import TrainConfig
-from baleen.training.retriever_task import RetrieverTraining
-from baleen.training.rounds import RetrieverPlan, Rounds
-from baleen.training.run_folder import DONE, RunFolder
-from baleen.training.world import CollectionPlan, Source, World, load_world
+from baleen.core.config import to_mapping
+from baleen.models.tokens import EncoderConfig
+from baleen.training.data import CollectionPlan, Source, World, load_world
+from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.loop.config import TrainConfig
+from baleen.training.plan import RetrieverPlan
+from baleen.training.retriever.batches import RetrieverTraining
+from baleen.training.stages import DONE, RunFolder
 
 KILLS = 5
 

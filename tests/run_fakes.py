@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from baleen import devices
+from baleen.models import device
+from baleen.training.loop.saves import Saves
 from baleen.training.plan import read_plan
 from baleen.training.run import train
-from baleen.training.saves import Saves
 from toy_world import ToyWorld, make_world
 
 PLAN = """
@@ -114,7 +114,7 @@ def killing(stage: str, saves: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    devices.cpu_has_bfloat16 = lambda *_: False  # as in the tests themselves: see conftest.py
+    device.cpu_has_bfloat16 = lambda *_: False  # as in the tests themselves: see conftest.py
     if len(sys.argv) > 3:
         killing(sys.argv[3], int(sys.argv[4]))
     train(read_plan(Path(sys.argv[1])), Path(sys.argv[2]), device="cpu")

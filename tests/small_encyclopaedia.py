@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from baleen.core.types import Passage
 from baleen.synthesis.graph import Graph, read_graph
-from baleen.types import Passage
 
 TEXTS: dict[str, list[str]] = {
     "The Salt Lantern": [

@@ -22,7 +22,7 @@ import pytest
 import torch
 
 from baleen import Baleen, Index, Ranking, Trace
-from baleen.embedded import SHIPPED, SHIPPED_INDEX, demo_claims
+from baleen.hops.demo import SHIPPED, SHIPPED_INDEX, demo_claims
 from baleen.training.plan import read_plan
 from baleen.training.run import train
 from index_fakes import WordEncoder, passages_of, random_texts
@@ -200,5 +200,7 @@ def is_hit(value: Any) -> bool:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("baleen.devices.cpu_has_bfloat16", lambda: False)  # as in the tests themselves: see conftest.py
+        patch.setattr(
+            "baleen.models.device.cpu_has_bfloat16", lambda: False
+        )  # as in the tests themselves: see conftest.py
         remake()

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from baleen import corpus
-from baleen.types import Passage
+from baleen.core.types import Passage
+from baleen.data import corpus
 from fakes import BERT_TOKENS, bert_folder
 
 RELATIONS = ("taught", "hired", "rescued", "painted", "praised", "married")

@@ -15,10 +15,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from baleen.training.loop import Outcome, TrainConfig, Trainer
-from baleen.training.sampling import Order, Part
-from baleen.training.saves import Saves
-from baleen.training.throughput import Load
+from baleen.training.loop.config import TrainConfig
+from baleen.training.loop.logs import Load
+from baleen.training.loop.sampling import Order, Part
+from baleen.training.loop.saves import Saves
+from baleen.training.loop.trainer import Outcome, Trainer
 
 EXAMPLES = 21
 

@@ -24,12 +24,11 @@ from huggingface_hub import ModelCard, ModelCardData
 from jinja2 import Environment
 from safetensors import SafetensorError, safe_open
 
-from baleen.errors import BaleenError, CheckpointError, ConfigError, DatasetError, TrainingError
-from baleen.evaluation.lineup import Entry, columns, hop_numbers
-from baleen.evaluation.summary import Summary
-from baleen.evaluation.tables import hops_table, lineup_table
-from baleen.model_folder import COMPONENTS, ModelFolder, read_model
-from baleen.results import model_digest
+from baleen.core.errors import BaleenError, CheckpointError, ConfigError, DatasetError, TrainingError
+from baleen.evaluation.results import model_digest
+from baleen.evaluation.statistics import Summary
+from baleen.evaluation.tables import Entry, columns, hop_numbers, hops_table, lineup_table
+from baleen.models.folder import COMPONENTS, ModelFolder, read_model
 
 Json = Mapping[str, Any]
 TEMPLATE = Path(__file__).with_name("card.md.jinja")

@@ -19,14 +19,14 @@ from pathlib import Path
 from torch import Tensor
 from torch.linalg import svd
 
-from baleen.checkpoint import BASE, Checkpoint, check_alike, read, read_json, resolve, write
-from baleen.crossencoder import KIND
-from baleen.difference import LEFT, RIGHT
-from baleen.errors import BaleenError, CheckpointError, ConfigError
+from baleen.core.errors import BaleenError, CheckpointError, ConfigError
+from baleen.models.checkpoint import BASE, Checkpoint, check_alike, read, read_json, resolve, write
+from baleen.models.cross_encoder import KIND
+from baleen.models.difference import LEFT, RIGHT
 
 
 def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
-    """The tensors that `baleen.difference.restored` needs beside `base`, which has the same names and shapes."""
+    """The tensors that `baleen.models.difference.restored` needs beside `base`, which has the same names and shapes."""
     if rank < 1:
         raise ConfigError(f"rank = {rank}, expected at least 1")
     stored: dict[str, Tensor] = {}

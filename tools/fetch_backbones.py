@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baleen.errors import BaleenError, CheckpointError, ConfigError, MissingExtraError
+from baleen.core.errors import BaleenError, CheckpointError, ConfigError, MissingExtraError
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from worker import Settings, serve, settings
 
-from baleen.index import Index
-from baleen.types import Passage
-from baleen.vectors import PassageVectors, QueryVectors
+from baleen.core.types import Passage
+from baleen.core.vectors import PassageVectors, QueryVectors
+from baleen.index.index import Index
 from workload import RealVectors, warm_up
 
 

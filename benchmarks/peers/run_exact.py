@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 from worker import Settings, serve, settings
 
-from baleen.vectors import PassageVectors, QueryVectors
+from baleen.core.vectors import PassageVectors, QueryVectors
 from workload import blocks, score
 
 

@@ -14,45 +14,48 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from baleen.condenser import Condenser, CondenserConfig
-    from baleen.crossencoder import CrossEncoder
-    from baleen.encoder import Encoder, EncoderConfig
-    from baleen.errors import BaleenError
-    from baleen.index import Index, SearchConfig
-    from baleen.reader import Answerer, Verifier
-    from baleen.reranker import Reranker
-    from baleen.retriever import Retriever
-    from baleen.system import Baleen, RunConfig
-    from baleen.types import Answer, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace, Verdict
+    from baleen.core.errors import BaleenError
+    from baleen.core.types import Answer, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace, Verdict
+    from baleen.hops.condenser import Condenser, CondenserConfig
+    from baleen.hops.config import RunConfig
+    from baleen.hops.readers import Answerer, Verifier
+    from baleen.hops.reranker import Reranker
+    from baleen.hops.retriever import Retriever
+    from baleen.index.cpu.search import SearchConfig
+    from baleen.index.index import Index
+    from baleen.models.cross_encoder import CrossEncoder
+    from baleen.models.encoder import Encoder
+    from baleen.models.tokens import EncoderConfig
+    from baleen.system import Baleen
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Answer": "baleen.types",
-    "Answerer": "baleen.reader",
+    "Answer": "baleen.core.types",
+    "Answerer": "baleen.hops.readers",
     "Baleen": "baleen.system",
-    "BaleenError": "baleen.errors",
-    "Condensed": "baleen.types",
-    "Condenser": "baleen.condenser",
-    "CondenserConfig": "baleen.condenser",
-    "CrossEncoder": "baleen.crossencoder",
-    "Encoder": "baleen.encoder",
-    "EncoderConfig": "baleen.encoder",
-    "Fact": "baleen.types",
-    "Hit": "baleen.types",
-    "Hop": "baleen.types",
-    "Index": "baleen.index",
-    "Judgement": "baleen.types",
-    "Passage": "baleen.types",
-    "Query": "baleen.types",
-    "Ranking": "baleen.types",
-    "Reranker": "baleen.reranker",
-    "Retriever": "baleen.retriever",
-    "RunConfig": "baleen.system",
-    "SearchConfig": "baleen.index",
-    "Trace": "baleen.types",
-    "Verdict": "baleen.types",
-    "Verifier": "baleen.reader",
+    "BaleenError": "baleen.core.errors",
+    "Condensed": "baleen.core.types",
+    "Condenser": "baleen.hops.condenser",
+    "CondenserConfig": "baleen.hops.condenser",
+    "CrossEncoder": "baleen.models.cross_encoder",
+    "Encoder": "baleen.models.encoder",
+    "EncoderConfig": "baleen.models.tokens",
+    "Fact": "baleen.core.types",
+    "Hit": "baleen.core.types",
+    "Hop": "baleen.core.types",
+    "Index": "baleen.index.index",
+    "Judgement": "baleen.core.types",
+    "Passage": "baleen.core.types",
+    "Query": "baleen.core.types",
+    "Ranking": "baleen.core.types",
+    "Reranker": "baleen.hops.reranker",
+    "Retriever": "baleen.hops.retriever",
+    "RunConfig": "baleen.hops.config",
+    "SearchConfig": "baleen.index.cpu.search",
+    "Trace": "baleen.core.types",
+    "Verdict": "baleen.core.types",
+    "Verifier": "baleen.hops.readers",
 }
 
 __all__ = [

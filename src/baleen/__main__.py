@@ -1,5 +1,5 @@
 """`python -m baleen` is the command line."""
 
-from baleen.cli import main
+from baleen.cli.app import main
 
 main()

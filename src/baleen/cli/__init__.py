@@ -1,21 +1,14 @@
 """The command line.  Standard output carries results alone; progress and logs go to standard error.
 
-    app.py              the application: its commands, and how errors become exit codes
-    indexing.py         index, split
-    searching.py        search
-    hops.py             verify, ask: one text, or a file of them
-    chain.py            a run as a person reads it
-    document.py         a run as one JSON document
-    demo.py             demo
-    init.py             init
-    training.py         train
-    evaluating.py       eval
-    contenders.py       who is evaluated
-    comparing.py        compare, table
-    synthesizing.py     synthesize
-    question_files.py   DATASET:FILE: a file of questions
-    options.py          options that several commands share
-    output.py           reports and rankings, as several commands print them
+    app.py         the application: its commands, and how errors become exit codes
+    hops.py        verify, ask, demo, search
+    show.py        a run for a person, and as one JSON document
+    index.py       index, split
+    train.py       train, init
+    evaluate.py    eval
+    compare.py     compare, table
+    synthesize.py  synthesize
+    options.py     options that several commands share
 
 Heavy modules are imported inside the commands, so that `baleen --help` answers at once.
 """

@@ -8,16 +8,13 @@ import sys
 
 import typer
 
-from baleen.cli.comparing import compare, table
-from baleen.cli.demo import demo
-from baleen.cli.evaluating import evaluate
-from baleen.cli.hops import ask, verify
-from baleen.cli.indexing import index, split
-from baleen.cli.init import init
-from baleen.cli.searching import search
-from baleen.cli.synthesizing import synthesize
-from baleen.cli.training import train
-from baleen.errors import BaleenError
+from baleen.cli.compare import compare, table
+from baleen.cli.evaluate import evaluate
+from baleen.cli.hops import ask, demo, search, verify
+from baleen.cli.index import index, split
+from baleen.cli.synthesize import synthesize
+from baleen.cli.train import init, train
+from baleen.core.errors import BaleenError
 
 app = typer.Typer(
     help="Multi-hop retrieval and claim verification over any corpus.",

@@ -1,4 +1,9 @@
-"""`baleen verify` and `baleen ask`: a claim or question through its hops, or a whole file of them."""
+"""`baleen verify` and `baleen ask`: a claim or question through its hops, or a whole file of them.
+
+`baleen search`: one hop.
+
+`baleen demo`: the shortest way to see something.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baleen.claims import Claim, checked, read_claims
-from baleen.cli.chain import Chain, notices
-from baleen.cli.document import ASK, VERIFY, Task, document, explanations
 from baleen.cli.options import (
     DeviceOption,
     IndexOption,
@@ -27,11 +29,15 @@ from baleen.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from baleen.results import Results, describe_run, line, refuse_packed
+from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
+from baleen.core.errors import ConfigError
+from baleen.data.claims import Claim, checked, read_claims
+from baleen.evaluation.results import Results, describe_run, line, refuse_packed
 
 if TYPE_CHECKING:
+    from baleen.core.types import Trace
     from baleen.system import Baleen
-    from baleen.types import Trace
+
 
 log = logging.getLogger(__name__)
 
@@ -262,9 +268,6 @@ def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[
         _run_one(task, asked, text, settings, load())
 
 
-# One
-
-
 def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], system: Baleen) -> None:
     chain = None if asked.as_json else Chain(task, system.retriever)
     trace, seconds = _follow(task, text, settings, system, chain)
@@ -282,8 +285,8 @@ def _follow(
     task: Task, text: str, settings: Mapping[str, Any], system: Baleen, chain: Chain | None
 ) -> tuple[Trace, float]:
     """The run of one text, shown as it goes, and its seconds without those of loading."""
-    from baleen.config import override
-    from baleen.pipeline import conclude
+    from baleen.core.config import override
+    from baleen.hops.pipeline import conclude
 
     reader = system.reader(task.component, optional=override(system.config, **settings).stand_in)
     steps = system.hops([text], **settings)
@@ -300,11 +303,8 @@ def _follow(
     return trace, time.perf_counter() - start
 
 
-# Many
-
-
 def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen) -> None:
-    from baleen.config import override
+    from baleen.core.config import override
 
     config = override(system.config, **settings)
     run = describe_run(task.command, system, config, explained=asked.explain)
@@ -325,7 +325,7 @@ def _batches(
     task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen
 ) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """(id, document) of each claim, batch by batch; a claim's seconds are its share of the batch's."""
-    from baleen.progress import progress
+    from baleen.core.progress import progress
 
     run_many = system.verify_many if task is VERIFY else system.ask_many
     with progress(task.command, total=len(claims), unit=f"{task.noun}s") as bar:
@@ -339,3 +339,70 @@ def _batches(
             told = [document(task, trace, system.retriever, seconds, explained=asked.explain) for trace in traces]
             yield [(claim.id, each) for claim, each in zip(batch, told, strict=True)]
             bar.advance(len(batch))
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="A question or a claim")],
+    index: IndexOption = None,
+    model: ModelOption = None,
+    k: Annotated[int, typer.Option("-k", help="How many passages")] = 10,
+    fact: Annotated[
+        list[str] | None, typer.Option("--fact", help="A fact found before, 'title | sentence' (repeatable)")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option("--exclude", metavar="ID", help="Leave a passage out (repeatable)")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option("--where", metavar="KEY=VALUE", help="Only passages with this metadata")
+    ] = None,
+    probes: Annotated[int | None, typer.Option(help="Cells that each query vector looks into")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Passages that are scored by their centroids")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Score every passage")] = False,
+    device: DeviceOption = None,
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank passages for QUERY: one hop."""
+    from baleen.core.types import Fact, Query
+    from baleen.hops.retriever import Retriever
+
+    titled = [text.partition(" | ") if " | " in text else ("", "", text) for text in fact or []]
+    asked = Query(query, tuple(Fact("", 0, title, text) for title, _, text in titled)).checked()
+    retriever = Retriever.load(model, index, device=device, threads=threads, precision=precision)
+    start = time.perf_counter()
+    ranking = retriever.search(
+        asked,
+        k,
+        exclude=exclude or [],
+        where=_conditions(where or []),
+        probes=probes,
+        candidates=candidates,
+        exact=exact,
+    )
+    print_ranking(asked, ranking, retriever, time.perf_counter() - start, as_json)
+
+
+def _conditions(conditions: list[str]) -> dict[str, Any]:
+    """`key=value` options; a value that reads as JSON is meant as JSON (2017, true), any other as text."""
+    where: dict[str, Any] = {}
+    for condition in conditions:
+        key, sign, value = condition.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--where {condition}: should be KEY=VALUE")
+        try:
+            where[key] = json.loads(value)
+        except json.JSONDecodeError:
+            where[key] = value
+    return where
+
+
+CLAIM, HOPS, DEPTH = "hammer", 3, "5"
+
+
+def demo(device: DeviceOption = None) -> None:
+    """Verify one claim in three hops, over the demonstration corpus."""
+    from baleen.hops.demo import demo_claims
+
+    texts = {claim["id"]: claim["text"] for claim in demo_claims()}
+    verify(texts[CLAIM], hops=HOPS, k=DEPTH, device=device)

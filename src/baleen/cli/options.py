@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from baleen.errors import ConfigError
+from baleen.core.errors import ConfigError
 
 IndexOption = Annotated[
     Path | None, typer.Option("--index", help="An index's folder", show_default="the demonstration corpus")

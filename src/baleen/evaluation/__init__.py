@@ -1,10 +1,11 @@
-"""How good a run is, by the measures of each dataset.
+"""Floor 5: predictions, judged by each dataset's own metrics.  Never imports `training`.
 
-measures.py         what every dataset is measured by          hover.py, hotpotqa.py   what those two add
-prediction.py       Prediction, Result                         judging.py              a dataset's questions and its judge
-predicting.py       a system, a baseline or a run as one       contender.py            one of them, with what results depend on
-evaluating.py       questions through one, batch by batch      lineup.py               several runs in one table
-summary.py          means, intervals, by hops                  comparison.py           two runs, question by question
-collection.py       the passages that questions are asked of   baselines/              rankings to compare with
-trec.py, beir.py, submission.py                                other people's formats  tables.py: Markdown
-"""
+evaluate.py    run a contender over questions
+collection.py  the passages that are searched
+results.py     predictions in a file that resumes
+measures.py    metrics by dataset
+statistics.py  bootstrap intervals and paired tests
+tables.py      tables in Markdown
+trec.py        TREC runs and qrels
+submission.py  files for leaderboards
+baselines/     BM25, dense, ColBERT, reranking, ColBERT-Hop"""

@@ -10,12 +10,12 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from baleen.corpus import read
-from baleen.datasets import Catalogue
-from baleen.errors import QueryError
-from baleen.index import Index
-from baleen.progress import track
-from baleen.types import Passage
+from baleen.core.errors import QueryError
+from baleen.core.progress import track
+from baleen.core.types import Passage
+from baleen.data.corpus import read
+from baleen.data.gold import Catalogue
+from baleen.index.index import Index
 
 
 class Collection(Protocol):

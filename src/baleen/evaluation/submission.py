@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from baleen import bytelines
-from baleen.datasets.example import SUPPORTED
-from baleen.errors import ConfigError
-from baleen.evaluation.prediction import Prediction, Result
-from baleen.results import refuse_packed
+from baleen.core import files
+from baleen.core.errors import ConfigError
+from baleen.data.example import SUPPORTED
+from baleen.evaluation.results import Prediction, Result, refuse_packed
 
 DATASETS = ("hover", "hotpotqa")
 
@@ -45,7 +44,7 @@ def submission(dataset: str, results: Sequence[Result]) -> Any:
 def write_submission(dataset: str, results: Sequence[Result], path: Path) -> None:
     """Write the document to a file that is there whole or not at all."""
     refuse_packed(path)
-    with bytelines.replacing(path) as aside:
+    with files.replacing(path) as aside:
         aside.write_text(json.dumps(submission(dataset, results), ensure_ascii=False) + "\n", "utf-8")
 
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 
-from baleen import bytelines
-from baleen.datasets import Example
-from baleen.errors import DatasetError
-from baleen.evaluation.prediction import Result
-from baleen.types import Hit, Ranking
+from baleen.core import files
+from baleen.core.errors import DatasetError
+from baleen.core.types import Hit, Ranking
+from baleen.data.example import Example
+from baleen.evaluation.results import Result
 
 TAG = "baleen"
 RUN = "qid Q0 pid rank score tag"
@@ -38,8 +38,8 @@ def write_qrels(examples: Iterable[Example], path: Path) -> None:
 
 
 def _write(rows: Iterable[tuple[str, ...]], path: Path) -> None:
-    with bytelines.replacing(path) as aside:
-        bytelines.write((_line(row) for row in rows), aside)
+    with files.replacing(path) as aside:
+        files.write((_line(row) for row in rows), aside)
 
 
 def _line(row: tuple[str, ...]) -> bytes:
@@ -75,13 +75,13 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
     """Where each line stands, and its fields; a line that has more or fewer is a DatasetError."""
     try:
-        for number, line in enumerate(bytelines.read(path), start=1):
+        for number, line in enumerate(files.read(path), start=1):
             row = line.decode("utf-8", "replace").split()
             if len(row) not in (0, len(fields.split())):
                 raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")
             if row:
                 yield f"{path}:{number}", row
-    except bytelines.BROKEN as error:
+    except files.BROKEN as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
 

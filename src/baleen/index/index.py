@@ -23,26 +23,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from baleen.config import override
-from baleen.errors import (
-    EncoderMismatchError,
-    IndexCorruptError,
-    IndexLockedError,
-    QueryError,
-)
-from baleen.index import layout
-from baleen.index.codec import Codec
+from baleen.core.config import override
+from baleen.core.errors import EncoderMismatchError, IndexCorruptError, IndexLockedError, QueryError
+from baleen.core.progress import progress
+from baleen.core.types import Hit, Passage, Ranking, several
+from baleen.core.vectors import QueryVectors
+from baleen.data.titles import MOST_BEARERS
+from baleen.index import format
+from baleen.index.codec.codec import Codec
+from baleen.index.cpu.search import Found, SearchConfig, Searcher, decode_rows
 from baleen.index.filters import Where, allowed_rows, without
-from baleen.index.layout import Manifest, SegmentEntry
-from baleen.index.search import Found, SearchConfig, Searcher, decode_rows
+from baleen.index.format import Manifest, SegmentEntry
 from baleen.index.segment import PassageEncoder, Segment, merge
-from baleen.names import MOST_BEARERS
-from baleen.progress import progress
-from baleen.types import Hit, Passage, Ranking, several
-from baleen.vectors import QueryVectors
 
 if TYPE_CHECKING:
-    from baleen.index.device import DeviceSearcher
+    from baleen.index.gpu import DeviceSearcher
+
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +65,7 @@ class Index:
 
     def _load(self, manifest: Manifest) -> None:
         """All of a state or, where a file cannot be opened, none of it: half of one would be written back."""
-        arrays = {role: layout.open_array(self.root, entry) for role, entry in manifest.codec.items()}
+        arrays = {role: format.open_array(self.root, entry) for role, entry in manifest.codec.items()}
         codec = Codec(bits=manifest.bits, **arrays)
         segments = [Segment(self.root, entry) for entry in manifest.segments]
         self.manifest, self.codec, self.segments = manifest, codec, segments
@@ -79,7 +75,7 @@ class Index:
     def _searcher(self) -> Searcher | DeviceSearcher:
         if self.device == "cpu":
             return Searcher(self.codec, self.segments, self.threads)
-        from baleen.index.device import DeviceSearcher
+        from baleen.index.gpu import DeviceSearcher
 
         return DeviceSearcher(self.codec, self.segments, self.device)
 
@@ -109,7 +105,7 @@ class Index:
         Nothing is left behind when it fails, and with `overwrite` the index that was there stays until the new one is
         whole.
         """
-        from baleen.index.building import build
+        from baleen.index.writer import build
 
         root = Path(root)
         manifest = build(
@@ -125,13 +121,13 @@ class Index:
         With a GPU as `device` the first search copies the index into its memory.
         """
         root = Path(root)
-        manifest = layout.read_manifest(root)
+        manifest = format.read_manifest(root)
         while True:
             try:
                 return cls(root, manifest, device=device, threads=threads)
             except IndexCorruptError:
                 # Another process may have committed since, and removed the files of the state that was read.
-                newest = layout.read_manifest(root)
+                newest = format.read_manifest(root)
                 if newest == manifest:
                     raise
                 manifest = newest
@@ -155,7 +151,7 @@ class Index:
 
         `part_of` tells of which document a passage is, by its id, or None where it is of none.
         """
-        from baleen.index.building import write_segment
+        from baleen.index.writer import write_segment
 
         with self._change() as generation:
             self.check_encoder(encoder.fingerprint)
@@ -219,24 +215,24 @@ class Index:
             return ()
         if len(segments) == 1 and not segments[0].entry.deleted:
             return (segments[0].entry,)
-        return (merge(self.root, f"{layout.generation_name(generation)}/{name}", segments),)
+        return (merge(self.root, f"{format.generation_name(generation)}/{name}", segments),)
 
     def verify(self) -> int:
         """Check every file of the newest state against its checksum; returns how many there are."""
         while True:
-            self._load(layout.read_manifest(self.root))
+            self._load(format.read_manifest(self.root))
             try:
                 return self._verify()
             except IndexCorruptError:
-                if layout.read_manifest(self.root) == self.manifest:
+                if format.read_manifest(self.root) == self.manifest:
                     raise
 
     def _verify(self) -> int:
         files = list(self.manifest.files())
         with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
             for file in files:
-                layout.open_array(self.root, file)
-                if layout.file_sha256(self.root / file.path) != file.sha256:
+                format.open_array(self.root, file)
+                if format.file_sha256(self.root / file.path) != file.sha256:
                     raise IndexCorruptError(f"{self.root / file.path}: its content was altered; restore it or rebuild")
                 bar.advance(file.bytes)
         return len(files)
@@ -253,7 +249,7 @@ class Index:
     @property
     def bytes(self) -> int:
         """Of every file that belongs to the index."""
-        return sum(file.bytes for file in self.manifest.files()) + (self.root / layout.MANIFEST).stat().st_size
+        return sum(file.bytes for file in self.manifest.files()) + (self.root / format.MANIFEST).stat().st_size
 
     @property
     def focus(self) -> tuple[int | None, int | None]:
@@ -300,7 +296,7 @@ class Index:
         return self.segments[place[0]].store.passage(place[1])
 
     def bearers(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """For each name (`baleen.names`) the ids of the passages that bear it; none where more than MOST_BEARERS do."""
+        """For each name (`baleen.data.titles`) the ids of the passages that bear it; none where more than MOST_BEARERS do."""
         found: list[list[str]] = [[] for _ in names]
         for segment in self.segments:
             for number, rows in segment.store.rows_named(names):
@@ -418,19 +414,19 @@ class Index:
     @contextmanager
     def _change(self) -> Iterator[int]:
         """Hold the lock, on the newest state; what did not get committed is swept away."""
-        with layout.writing(self.root):
-            newest = layout.read_manifest(self.root)
+        with format.writing(self.root):
+            newest = format.read_manifest(self.root)
             if newest != self.manifest:
                 self._load(newest)
             try:
-                yield layout.next_generation(self.root, newest.generation)
+                yield format.next_generation(self.root, newest.generation)
             finally:
-                layout.sweep(self.root)
+                format.sweep(self.root)
 
     def _commit(self, generation: int, entries: tuple[SegmentEntry, ...]) -> None:
-        layout.sync_generation(self.root, generation)
+        format.sync_generation(self.root, generation)
         manifest = dataclasses.replace(self.manifest, generation=generation, segments=entries)
-        layout.commit(self.root, manifest)
+        format.commit(self.root, manifest)
         self._load(manifest)
 
     def _with_tombstones(self, generation: int, rows: list[list[int]]) -> tuple[SegmentEntry, ...]:
@@ -440,8 +436,8 @@ class Index:
             entry = segment.entry
             if dead:
                 tombstones = np.union1d(segment.tombstones, dead).astype(np.uint32)
-                file = layout.write_array(
-                    self.root, f"{layout.generation_name(generation)}/tombstones-{number}.bin", tombstones
+                file = format.write_array(
+                    self.root, f"{format.generation_name(generation)}/tombstones-{number}.bin", tombstones
                 )
                 entry = dataclasses.replace(entry, deleted=len(tombstones), tombstones=file)
             if entry.deleted < entry.passages:

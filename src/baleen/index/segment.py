@@ -24,16 +24,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from baleen.ahead import ahead
-from baleen.errors import CorpusError
-from baleen.index.codec import Encoded
-from baleen.index.layout import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
-from baleen.index.passage_store import NAME_ROLES, ROLES, Store, StoreWriter
-from baleen.types import Passage
-from baleen.vectors import PassageVectors
+from baleen.core.errors import CorpusError
+from baleen.core.parallel import ahead
+from baleen.core.types import Passage
+from baleen.core.vectors import PassageVectors
+from baleen.index.codec.codec import Encoded
+from baleen.index.format import ArrayFile, ArrayWriter, SegmentEntry, file_sha256, map_file, open_array, write_array
+from baleen.index.store import NAME_ROLES, ROLES, Store, StoreWriter
 
 if TYPE_CHECKING:
-    from baleen.index.fitting import Quantizer
+    from baleen.index.codec.fitting import Quantizer
+
 
 Array = npt.NDArray[Any]
 Batch = tuple[list[Passage], PassageVectors]
@@ -42,7 +43,7 @@ ENCODE_CHUNK = 131_072  # vectors that are encoded at once
 
 
 class PassageEncoder(Protocol):
-    """What an index needs of an encoder: `baleen.encoder.Encoder` is one."""
+    """What an index needs of an encoder: `baleen.models.encoder.Encoder` is one."""
 
     @property
     def dim(self) -> int: ...

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from baleen.datasets.example import Example
-from baleen.datasets.gold import title_key
+from baleen.data.example import Example
+from baleen.data.gold import title_key
 from baleen.synthesis.quality import fingerprint
 
 RUN = 4

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from baleen.datasets.example import NOT_ENOUGH, REFUTED
+from baleen.data.example import NOT_ENOUGH, REFUTED
 from baleen.synthesis.drafts import COMPARISON, Draft
 from baleen.synthesis.lexicon import BEFORE_MENTION, OPPOSITES
 from baleen.synthesis.mentions import Mention

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from baleen.progress import track
+from baleen.core.progress import track
+from baleen.core.types import Passage
 from baleen.synthesis.clauses import tidied
 from baleen.synthesis.mentions import Finder, Mention, Name, explicit, find_form, merged, name_of, short_forms
 from baleen.synthesis.pages import Page, define, with_clauses
 from baleen.synthesis.phrases import slot
-from baleen.types import Passage
 
 _SMALL_WORD = re.compile(r"\b[a-z]{3,}\b")
 _LARGE_WORD = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")

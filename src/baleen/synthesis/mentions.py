@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from baleen.errors import MissingExtraError
+from baleen.core.errors import MissingExtraError
 from baleen.synthesis.words import word_set
 
 _NOT_WORD = re.compile(r"[\W_]")

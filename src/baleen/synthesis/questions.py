@@ -3,7 +3,7 @@
 in place    "A was directed by a filmmaker who was born in which city?"         the entity that the draft asks for
 year        "In what year was the club that A played for founded?"
 yes or no   "Was A born before B?"  "Is it true that A played for ...?"         no, where the statement was refuted
-first       "Who was born first, A or B?"
+first       "Who was born first, A or B?\"
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from baleen.datasets.example import NOT_ENOUGH, REFUTED, SUPPORTED
-from baleen.errors import ConfigError
+from baleen.core.errors import ConfigError
+from baleen.data.example import NOT_ENOUGH, REFUTED, SUPPORTED
 from baleen.synthesis.drafts import BRIDGE, CHAIN, COMPARISON, INTERSECTION, KINDS, TREE
 
 CLAIM_LABELS = (SUPPORTED, REFUTED, NOT_ENOUGH)

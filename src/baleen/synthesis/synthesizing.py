@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from baleen.datasets.example import REFUTED, SUPPORTED
-from baleen.progress import progress, track
+from baleen.core.progress import progress, track
+from baleen.core.records import Record
+from baleen.data.example import REFUTED, SUPPORTED
 from baleen.synthesis import questions
 from baleen.synthesis.avoiding import Avoided
 from baleen.synthesis.drafting import Drafter
@@ -28,7 +29,6 @@ from baleen.synthesis.phrases import GLUE, Describer, Part
 from baleen.synthesis.quality import fingerprint, names_any, reads_well
 from baleen.synthesis.settings import SynthesisConfig
 from baleen.synthesis.solving import SingleHop
-from baleen.types import Record
 
 BATCH = 4096  # claims that are asked of a single search together
 ASKED, DATED, DENIED = 0.7, 0.6, 0.5  # of questions: for an entity where they can be, then for a year or an order; a no

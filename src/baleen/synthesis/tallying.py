@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from baleen.datasets.example import NOT_ENOUGH, REFUTED, SUPPORTED
+from baleen.data.example import NOT_ENOUGH, REFUTED, SUPPORTED
 from baleen.synthesis.synthesizing import Claim
 
 QUESTION, YES_NO = "question", "yes/no question"

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from baleen.checkpoint import read_json
-from baleen.errors import CheckpointError
-from baleen.machine import machine, version
-from baleen.training.run_folder import write_json
+from baleen.core.errors import CheckpointError
+from baleen.core.machine import machine, version
+from baleen.models.checkpoint import read_json
+from baleen.training.stages import write_json
 
 ENVIRONMENT = "environment.json"
 COMMIT = "BALEEN_COMMIT"  # of sources that were copied without their repository

@@ -1,4 +1,8 @@
-"""A run's plan: what `baleen train CONFIG.toml` reads.
+"""How the retrievers of a run are trained, or which one is taken as it is: the [retriever] of a plan.
+
+How the cross-encoder of a run is trained: the [reading] of a plan.
+
+A run's plan: what `baleen train CONFIG.toml` reads.
 
     hops = 4
     missing = "drop"                    a gold passage that the corpus lacks: "fail", or leave its question out
@@ -29,16 +33,188 @@ Every key that is not known is refused with the nearest that is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from baleen.config import NO_SETTING, from_mapping, read_toml
-from baleen.errors import ConfigError
-from baleen.training.reading_plan import ReadingPlan
-from baleen.training.retriever_plan import RetrieverPlan
-from baleen.training.world import CollectionPlan, Missing
+from baleen.core.config import NO_SETTING, from_mapping, read_toml
+from baleen.core.errors import ConfigError
+from baleen.models.cross_encoder import HEADS, THREE_LABELS, TWO_LABELS, HeadConfig
+from baleen.models.pairs import CrossConfig
+from baleen.models.tokens import EncoderConfig
+from baleen.training.cross_encoder.task import ReadingTraining
+from baleen.training.data import CollectionPlan, Missing
+from baleen.training.loop.config import TrainConfig
+from baleen.training.retriever.batches import RetrieverTraining
+
+Order = Literal["latent", "heuristic", "oracle"]
+
+_NOT_OF_TRAINING = ("ready", "depths")
+
+
+@dataclass(frozen=True)
+class RetrieverPlan:
+    """How retrievers are trained, or which one is `ready`.
+
+    `backbone` is an encoder of Hugging Face, or a retriever of ours to go on from.  `ready` is a retriever of ours, or a
+    model that has one, which is taken as it is: nothing is trained then but what reads what it finds, and of the settings
+    below only `depths` may be set.
+
+    `steps` are those of R_1, R_2, ..., the last of which goes on where there are more hops; `final_steps` those of the
+    final retriever.
+
+    With `partial`, the final retriever also learns from queries that know a part of what a hop found together, and are to
+    find the rest of it.
+
+    Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
+    Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
+    ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
+    one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
+    final retriever is measured.
+    """
+
+    backbone: str | None = None
+    ready: str | None = None
+    order: Order = "latent"
+    steps: tuple[int, ...] = (10_000, 5_000)
+    final_steps: int = 10_000
+    first_depth: int = 20
+    positive_depth: int = 10
+    negative_depth: int = 1000
+    negatives_kept: int = 100
+    per_hop: bool = True
+    partial: bool = False
+    depths: tuple[int, ...] = (25, 25, 25, 25)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    training: TrainConfig = field(default_factory=TrainConfig)
+    learning: RetrieverTraining = field(default_factory=RetrieverTraining)
+
+    def __post_init__(self) -> None:
+        self._check_origin()
+        for name in ("final_steps", "first_depth", "positive_depth", "negative_depth", "negatives_kept"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}, which should be at least 1")
+        for name in ("steps", "depths"):
+            if min(getattr(self, name), default=0) < 1:
+                raise ConfigError(f"{name} = {list(getattr(self, name))}, which should be numbers of at least 1")
+
+    def _check_origin(self) -> None:
+        if self.ready is None and self.backbone is None:
+            raise ConfigError(
+                "neither backbone nor ready is given: name an encoder to train from, or a retriever that is trained already"
+            )
+        given = [each.name for each in fields(self) if getattr(self, each.name) != _default(each)]
+        beside = [name for name in given if name not in _NOT_OF_TRAINING]
+        if self.ready is not None and beside:
+            raise ConfigError(
+                f"ready = {self.ready!r} is a retriever to be taken as it is, and {', '.join(beside)} would train one: "
+                "leave out the one or the other"
+            )
+
+    def trains(self, turn: int) -> bool:
+        """Whether there is a retriever of this hop's own."""
+        return self.order == "latent" and (self.per_hop or turn == 1)
+
+
+def _default(setting: Field[Any]) -> Any:
+    return setting.default if setting.default_factory is MISSING else setting.default_factory()
+
+
+APART = ("facts", "reranker", "verifier", "answerer")  # after "sentences", in this order
+
+
+@dataclass(frozen=True)
+class ReadingPlan:
+    """What is trained, from what, and for how long.
+
+    `backbone` is an encoder of Hugging Face, or a cross-encoder of ours.  With `shared` all heads have one backbone and
+    take turns by `weights`; else each has its own.  A sequence has at most `length` tokens, of which claim and facts
+    take `query_length`.
+
+    `depth` passages of each hop are read; negatives of stage 1 and of the reranker lie within the first `negatives` of
+    a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
+    known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
+    The verifier reads a share `incomplete` of the claims that have several gold facts with one of them missing.
+    `named_bonus` is what the scores of passages are raised by that a query or a passage which carries a fact names, when
+    what is read is searched for; the model that comes out is set to the same.
+
+    `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
+    rest is; where heads are apart, `facts`, `reranker`, `verifier` and `answerer` may each have a training of its own.
+    """
+
+    backbone: str
+    shared: bool = True
+    length: int = 512
+    query_length: int = 256
+    depth: int = 25
+    negatives: tuple[int, ...] = (20,)
+    infer: bool = True
+    labels: int = 2
+    incomplete: float = 0.0
+    named_bonus: float = 0.0
+    weights: Mapping[str, int] = field(default_factory=dict)
+    first: TrainConfig = field(default_factory=TrainConfig)
+    training: TrainConfig = field(default_factory=TrainConfig)
+    facts: TrainConfig | None = None
+    reranker: TrainConfig | None = None
+    verifier: TrainConfig | None = None
+    answerer: TrainConfig | None = None
+    learning: ReadingTraining = field(default_factory=ReadingTraining)
+
+    def __post_init__(self) -> None:
+        if self.labels not in (2, 3):
+            raise ConfigError(f"labels = {self.labels}, which should be 2 or 3")
+        if not 0 <= self.incomplete <= 1:
+            raise ConfigError(f"incomplete = {self.incomplete}, which should be a share, from 0 to 1")
+        if not 0 <= self.named_bonus < math.inf:
+            raise ConfigError(f"named_bonus = {self.named_bonus}, which should be a number, 0 or above")
+        if self.depth < 1 or min(self.negatives, default=0) < 1:
+            raise ConfigError(
+                f"depth = {self.depth} and negatives = {list(self.negatives)}, which should be numbers of at least 1"
+            )
+        for head, weight in self.weights.items():
+            if head not in HEADS:
+                raise ConfigError(f"weights: there is no head '{head}'; known are {', '.join(HEADS)}")
+            if weight < 1:
+                raise ConfigError(f"weights: {head} = {weight}, which should be at least 1")
+        own = [head for head in APART if getattr(self, head) is not None]
+        if self.shared and own:
+            raise ConfigError(f"{own[0]} has a training of its own, which it can have only with shared = false")
+        _ = self.inputs
+
+    @property
+    def inputs(self) -> CrossConfig:
+        return CrossConfig(self.length, self.query_length)
+
+    @property
+    def heads(self) -> dict[str, HeadConfig]:
+        verifier = HeadConfig(TWO_LABELS if self.labels == 2 else THREE_LABELS, pooled=True)
+        return {**HEADS, "verifier": verifier}
+
+    @property
+    def stages(self) -> list[str]:
+        """In the order in which they are done."""
+        return ["rankings", "sentences", "scores", *(["reading"] if self.shared else APART)]
+
+    def stage(self, head: str) -> str:
+        """The stage whose checkpoint has the head as it comes out at the end."""
+        return "reading" if self.shared else head
+
+    def training_of(self, head: str) -> TrainConfig:
+        own: TrainConfig | None = getattr(self, head)
+        return own or self.training
+
+    @property
+    def trainings(self) -> dict[str, TrainConfig]:
+        """Every training that is done, by the way to its settings."""
+        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in APART}
+        return {"reading.first": self.first, **(rest or {"reading.training": self.training})}
+
+    def negatives_at(self, hop: int) -> int:
+        return self.negatives[min(hop, len(self.negatives)) - 1]
+
 
 ABLATION, LIKE = "ablation", "like"
 # What is not told where a plan does without: runs that were begun before there was such a setting go on.

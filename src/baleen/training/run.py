@@ -23,21 +23,22 @@ from typing import Any
 
 import torch
 
-from baleen.checkpoint import read_json, replacing
-from baleen.crossencoder import HEADS, CrossEncoder
-from baleen.devices import usable_device
-from baleen.encoder import Encoder
-from baleen.errors import TrainingError
-from baleen.model_folder import write_model
-from baleen.training.distributed import local_device, process_group, started_processes
+from baleen.core.errors import TrainingError
+from baleen.core.files import read_records
+from baleen.models.checkpoint import read_json, replacing
+from baleen.models.cross_encoder import HEADS, CrossEncoder
+from baleen.models.device import usable_device
+from baleen.models.encoder import Encoder
+from baleen.models.folder import write_model
+from baleen.training.cross_encoder.stages import ReadingRun
+from baleen.training.data import World, load_world
 from baleen.training.environment import environment, note_environment
-from baleen.training.inspection import Inspected, agreement, orders
-from baleen.training.ordering import HopOrder, heuristic_order, oracle_order
+from baleen.training.hop_order.algorithm import FINAL, Rounds
+from baleen.training.hop_order.fixed import HopOrder, heuristic_order, oracle_order
+from baleen.training.hop_order.report import Inspected, agreement, orders
+from baleen.training.loop.distributed import local_device, process_group, started_processes
 from baleen.training.plan import RunPlan, data_of
-from baleen.training.reading_run import ReadingRun
-from baleen.training.rounds import FINAL, Rounds
-from baleen.training.run_folder import CHECKPOINT, PLAN, RunFolder, read_records, write_json
-from baleen.training.world import World, load_world
+from baleen.training.stages import CHECKPOINT, PLAN, RunFolder, write_json
 
 log = logging.getLogger(__name__)
 

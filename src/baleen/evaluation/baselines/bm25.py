@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from baleen.errors import MissingExtraError, QueryError
+from baleen.core.errors import MissingExtraError, QueryError
+from baleen.core.types import Passage, Ranking
 from baleen.evaluation.baselines.baseline import ranking_of
-from baleen.markup import passage_text
-from baleen.types import Passage, Ranking
+from baleen.models.markup import passage_text
 
 K1 = 1.5
 B = 0.75

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from baleen.batching import token_batches
-from baleen.checkpoint import resolve
-from baleen.devices import best_dtype, inference, usable_device
-from baleen.errors import QueryError
+from baleen.core.errors import QueryError
+from baleen.core.types import Passage, Ranking
 from baleen.evaluation.baselines.baseline import ranking_of
-from baleen.flipr import load_backbone, positions
-from baleen.markup import passage_text
-from baleen.types import Passage, Ranking
+from baleen.models.backbone import load_backbone, positions
+from baleen.models.checkpoint import resolve
+from baleen.models.device import best_dtype, inference, usable_device
+from baleen.models.markup import passage_text
+from baleen.models.tokens import token_batches
 
 LENGTH = 512
 BGE_INSTRUCTION = "Represent this sentence for searching relevant passages: "

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from baleen.crossencoder import CrossEncoder
+from baleen.core.types import Lookup, Query, Ranking
 from baleen.evaluation.baselines.baseline import Baseline
-from baleen.reranker import Reranker
-from baleen.types import Lookup, Query, Ranking
+from baleen.hops.reranker import Reranker
+from baleen.models.cross_encoder import CrossEncoder
 
 
 class Reranked:

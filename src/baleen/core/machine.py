@@ -1,0 +1,77 @@
+"""The machine that something is done on, and what does it: written beside every figure and every run.
+
+Seconds and tokens of the stages that a batch of claims goes through together.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from baleen.core.parallel import cores
+from baleen.core.types import Condensed
+
+ABSENT = "not installed"
+PACKAGES = ("baleen", "numpy", "numba", "torch")
+
+
+def machine() -> dict[str, Any]:
+    """The processor, how many of its cores may be used, the memory, the date and the versions of what did the work."""
+    return {
+        "cpu": _cpu(),
+        "cores": cores(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def version(package: str) -> str:
+    """Of a package as it is installed here."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ABSENT
+
+
+def _cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name; its architecture where the system does not tell."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+class Stopwatch:
+    """For `count` claims: a stage's seconds are shared evenly between them, tokens belong to the claim they are of."""
+
+    def __init__(self, count: int) -> None:
+        self.seconds: dict[str, float] = {}
+        self.tokens: list[dict[str, int]] = [{} for _ in range(count)]
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = (time.perf_counter() - start) / max(1, len(self.tokens))
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+
+    def read(self, number: int, stage: str, tokens: int) -> None:
+        """Claim `number` had `tokens` read in a stage."""
+        self.tokens[number][stage] = self.tokens[number].get(stage, 0) + tokens
+
+    def stamp(self, number: int, condensed: Condensed) -> Condensed:
+        return replace(condensed, seconds=dict(self.seconds), tokens=dict(self.tokens[number]))

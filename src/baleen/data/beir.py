@@ -1,0 +1,88 @@
+"""Questions of a BEIR folder: queries.jsonl and qrels/SPLIT.tsv; its corpus.jsonl is a collection like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from baleen.core import files
+from baleen.core.errors import DatasetError
+from baleen.data import parsing
+from baleen.data.corpus import InputError
+from baleen.data.example import BY_ID, Example
+
+QUERIES = "queries.jsonl"
+SPLITS = ("test", "dev", "train")
+
+
+def is_beir(path: Path) -> bool:
+    """Whether `path` is such a folder, or a file of its qrels."""
+    return (path / QUERIES).is_file() or (path.suffix == ".tsv" and (path.parent.parent / QUERIES).is_file())
+
+
+def read_beir(path: Path) -> list[Example]:
+    """The judged questions, with the relevant passages as gold: of the qrels named, or of the folder's test split."""
+    qrels = path if path.suffix == ".tsv" else _split(path)
+    gold = _gold(qrels)
+    texts = _texts(qrels.parent.parent / QUERIES, gold)
+    absent = [qid for qid in gold if qid not in texts]
+    if absent:
+        raise DatasetError(f"{qrels}: {len(absent)} queries are not in {QUERIES}, such as {absent[0]!r}")
+    return [Example(qid, texts[qid], tuple(pids), hops=len(pids), named_by=BY_ID) for qid, pids in gold.items() if pids]
+
+
+def _gold(qrels: Path) -> dict[str, list[str]]:
+    """The relevant passages of each judged question; a judgement of 0 or less, as spam has it, finds none."""
+    gold: dict[str, list[str]] = {}
+    for place, line in _lines(qrels):
+        try:
+            qid, pid, score = _judgement(line)
+        except InputError as flaw:
+            if place.endswith(":1"):  # a header stands in the first line
+                continue
+            raise DatasetError(f"{place}: {flaw}; expected query-id, corpus-id and a score, with tabs") from None
+        gold.setdefault(qid, []).extend([pid] * (score > 0))
+    return gold
+
+
+def _judgement(line: str) -> tuple[str, str, int]:
+    row = line.split("\t")
+    if len(row) != 3:
+        raise InputError(f"{len(row)} fields")
+    try:
+        return row[0], row[1], int(row[2])
+    except ValueError:
+        raise InputError(f"the score {row[2]!r} is no whole number") from None
+
+
+def _split(folder: Path) -> Path:
+    for name in SPLITS:
+        if (folder / "qrels" / f"{name}.tsv").is_file():
+            return folder / "qrels" / f"{name}.tsv"
+    raise DatasetError(f"{folder}: has no qrels/test.tsv, nor of dev or train; expected one of them")
+
+
+def _texts(path: Path, judged: Collection[str]) -> dict[str, str]:
+    """The text of each judged question; what others say, of other splits, is not looked at."""
+    texts = {}
+    for place, line in _lines(path):
+        try:
+            record = json.loads(line)
+            qid = str(record["_id"])
+            if qid in judged:
+                texts[qid] = parsing.text(record, "text")
+        except InputError as flaw:
+            raise DatasetError(f"{place}: {flaw}") from None
+        except (ValueError, KeyError, TypeError):
+            raise DatasetError(f"{place}: not a query; expected a JSON object with '_id' and 'text'") from None
+    return texts
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        for number, line in enumerate(files.read(path), start=1):
+            if line.strip():
+                yield f"{path}:{number}", line.decode("utf-8", "replace").rstrip("\r")
+    except files.BROKEN as error:
+        raise DatasetError(f"{path}: cannot be read: {error}") from None

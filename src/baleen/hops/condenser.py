@@ -1,0 +1,286 @@
+"""Query and passages -> facts: the few sentences of a hop that matter.
+
+Stage 1 reads claim and facts beside each passage and scores its every sentence; the best go on.  Stage 2 reads all
+candidate facts together beside the claim, those of earlier hops among them, and keeps what scores above a threshold.
+What is kept on the way may be more than what stands at the end: a doubtful fact can lead to a passage that settles it.
+
+condenser = Condenser(sentences, facts)                     two CrossEncoders, or one twice
+condenser.condense([query], [passages], hop=1)[0].facts
+
+A condenser without training: a cross-encoder's own relevance score, sentence by sentence.
+
+It serves where no condenser has been trained yet.  There is no second stage: the best new sentences of each hop are
+kept if they score above a threshold, and no fact is dropped again before the end.  Sentences are read beside the claim
+alone: with facts next to it, a relevance score that never met any likes everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from baleen.core.errors import ConfigError
+from baleen.core.machine import Stopwatch
+from baleen.core.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace, in_order
+from baleen.hops.evidence import standing
+from baleen.models.cross_encoder import CrossEncoder
+
+FIRST, SECOND = "sentences", "facts"
+
+
+Threshold = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CondenserConfig:
+    """How much is kept.
+
+    `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
+    stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
+    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
+    Where these come from fewer than `least_passages`, the best sentences of the next best passages stand beside them.
+    A third one, between the two, is for facts that a reader weighs at the end though they do not stand.
+    """
+
+    pool: int = 9
+    threshold: Threshold = 0.0
+    max_facts: int | None = None
+    least_passages: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("pool", "max_facts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} = {value}, which should be at least 1")
+        if not 0 <= self.least_passages <= (math.inf if self.max_facts is None else self.max_facts):
+            raise ConfigError(
+                f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts = {self.max_facts}"
+            )
+        given = self._given
+        if len(given) not in (2, 3) or not all(isinstance(each, int | float) and math.isfinite(each) for each in given):
+            raise ConfigError(
+                f"threshold = {self.threshold!r}, which should be a finite number, or two or three of them"
+            )
+        if list(given) != sorted(given):
+            raise ConfigError(f"threshold = {self.threshold!r}: none of them should be below the one before")
+
+    @property
+    def leading(self) -> float:
+        """What facts have to score above to lead to the next hop."""
+        return self._given[0]
+
+    @property
+    def read(self) -> float:
+        """What they have to score above at the end for a reader to weigh them."""
+        return self._given[1 if len(self._given) == 3 else -1]
+
+    @property
+    def final(self) -> float:
+        """What they have to score above to stand at the end."""
+        return self._given[-1]
+
+    @property
+    def _given(self) -> Sequence[float]:
+        return self.threshold if isinstance(self.threshold, Sequence) else (self.threshold, self.threshold)
+
+
+class Condenser:
+    """The two stages; each claim of a batch comes out as it would alone."""
+
+    untrained: tuple[str, ...] = ()
+
+    def __init__(self, sentences: CrossEncoder, facts: CrossEncoder, config: CondenserConfig | None = None) -> None:
+        self.sentences, self.facts, self.config = sentences, facts, config or CondenserConfig()
+
+    def condense(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
+    ) -> list[Condensed]:
+        """For each query, the facts that stand after reading its passages."""
+        watch = Stopwatch(len(queries))
+        with watch(FIRST):
+            scored = score_sentences(self.sentences, queries, passages, hop, watch)
+        scored = [unknown(facts, query) for facts, query in zip(scored, queries, strict=True)]
+        with watch(SECOND):
+            pools = [[*query.facts, *best(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)]
+            weighed = self._weigh(queries, pools, watch)
+        return [
+            watch.stamp(number, settle(new, pool, facts, hop, self.config))
+            for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
+        ]
+
+    def finish(self, trace: Trace, passage: Lookup) -> Trace:
+        return finish(trace, passage, self.config)
+
+    def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
+        """Stage 2: every fact of each pool with its score among the others."""
+        self.facts.inputs.learn_facts(fact for pool in pools for fact in pool)
+        windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
+        scores = iter(self.facts.score(SECOND, [row for rows in windows for row in rows]))
+        weighed = []
+        for number, (rows, pool) in enumerate(zip(windows, pools, strict=True)):
+            watch.read(number, SECOND, sum(map(len, rows)))
+            found = {key: float(score) for row in rows for key, score in zip(row.keys, next(scores)[:, 0], strict=True)}
+            weighed.append([replace(fact, score=found[place]) for place, fact in enumerate(pool)])
+        return weighed
+
+
+def score_sentences(
+    reading: CrossEncoder,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[Passage]],
+    hop: int,
+    watch: Stopwatch,
+) -> list[list[Fact]]:
+    """Stage 1: every sentence of each query's passages, in order, as a fact with its score."""
+    return launch_sentences(reading, queries, passages, hop, watch)()
+
+
+def launch_sentences(
+    reading: CrossEncoder,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[Passage]],
+    hop: int,
+    watch: Stopwatch,
+) -> Callable[[], list[list[Fact]]]:
+    """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
+    reading.inputs.learn_queries(queries)
+    reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
+    laid = [reading.inputs.sentences_of(query, own) for query, own in zip(queries, passages, strict=True)]
+    windows = [
+        [(passage, row) for passage, rows in zip(own, each, strict=True) for row in rows]
+        for own, each in zip(passages, laid, strict=True)
+    ]
+    for number, rows in enumerate(windows):
+        watch.read(number, FIRST, sum(len(row) for _, row in rows))
+    said = reading.launch(FIRST, [row for rows in windows for _, row in rows])
+
+    def collect() -> list[list[Fact]]:
+        scores = iter(said())
+        return [
+            [
+                passage.fact(sid, float(score), hop)
+                for passage, row in rows
+                for sid, score in zip(row.keys, next(scores)[:, 0], strict=True)
+            ]
+            for rows in windows
+        ]
+
+    return collect
+
+
+def unknown(facts: Sequence[Fact], query: Query) -> list[Fact]:
+    """Those that the query does not hold already, as it may where it came with facts."""
+    known = {(fact.pid, fact.sid) for fact in query.facts}
+    return [fact for fact in facts if (fact.pid, fact.sid) not in known]
+
+
+def best(facts: Sequence[Fact], count: int) -> list[Fact]:
+    """The `count` highest scores; equal ones in order of passage and sentence."""
+    return sorted(facts, key=lambda fact: (-fact.score, fact.pid, fact.sid))[:count]
+
+
+def settle(
+    new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
+) -> Condensed:
+    """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
+    above = [fact for fact in weighed if fact.score > config.leading]
+    # Where there are too many, those go first that would not even be read at the end, then those that would not stand,
+    # then old facts before new ones.
+    levels = config.read, config.final
+    worth = sorted(
+        above,
+        key=lambda fact: (*(fact.score <= level for level in levels), fact.hop != hop, -fact.score, fact.pid, fact.sid),
+    )
+    kept = worth[: config.max_facts]
+    first = {(fact.pid, fact.sid): fact.score for fact in new}
+    judged = [
+        Judgement(fact.pid, fact.sid, first.get((fact.pid, fact.sid)), fact.score, *decision(fact, kept, config))
+        for fact in weighed
+    ]
+    entered = {(fact.pid, fact.sid) for fact in pool}
+    others = [left_out(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
+    return Condensed(in_order(kept), tuple(judged + others))
+
+
+def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple[bool, str]:
+    """Whether a fact that was weighed is among those `kept`, and why or why not."""
+    if fact in kept:
+        return True, "above the threshold"
+    if fact.score > config.leading:
+        return False, f"over the limit of {config.max_facts} facts"
+    return False, f"not above the threshold of {config.leading:g}"
+
+
+def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
+    """A run that is over, with the facts that stand at its end."""
+    return standing(
+        trace,
+        passage,
+        leading=config.leading,
+        read=config.read,
+        final=config.final,
+        least=config.least_passages,
+        most=config.max_facts,
+    )
+
+
+def left_out(fact: Fact, config: CondenserConfig) -> Judgement:
+    return Judgement(fact.pid, fact.sid, fact.score, reason=f"not among the best {config.pool} sentences of the hop")
+
+
+HEAD = "reranker"
+CONFIG = CondenserConfig(pool=2, threshold=0.0)
+
+
+class StandIn:
+    """Takes the place of a Condenser, and says that it does."""
+
+    untrained: tuple[str, ...] = ("condenser",)
+
+    def __init__(self, relevance: CrossEncoder, config: CondenserConfig = CONFIG) -> None:
+        self.relevance, self.config = relevance, config
+
+    def condense(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
+    ) -> list[Condensed]:
+        watch = Stopwatch(len(queries))
+        with watch(FIRST):
+            scored = self._score(queries, passages, hop, watch)
+        return [
+            watch.stamp(number, self._settle(query, new))
+            for number, (query, new) in enumerate(zip(queries, scored, strict=True))
+        ]
+
+    def finish(self, trace: Trace, passage: Lookup) -> Trace:
+        return finish(trace, passage, self.config)
+
+    def _score(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: Stopwatch
+    ) -> list[list[Fact]]:
+        places = [
+            [(passage, sid, text) for passage in own for sid, text in enumerate(passage.sentences) if text.strip()]
+            for own in passages
+        ]
+        inputs = self.relevance.inputs
+        rows = [
+            [inputs.sentence(Query(query.text), passage.title, text) for passage, _, text in own]
+            for query, own in zip(queries, places, strict=True)
+        ]
+        scores = iter(self.relevance.score(HEAD, [row for own in rows for row in own]))
+        for number, own in enumerate(rows):
+            watch.read(number, FIRST, sum(map(len, own)))
+        return [[passage.fact(sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places]
+
+    def _settle(self, query: Query, new: Sequence[Fact]) -> Condensed:
+        config = self.config
+        ranked = best(unknown(new, query), len(new))
+        entered, others = ranked[: config.pool], ranked[config.pool :]
+        room = None if config.max_facts is None else max(0, config.max_facts - len(query.facts))
+        kept = [fact for fact in entered if fact.score > config.leading][:room]
+        judgements = [Judgement(fact.pid, fact.sid, kept=True, reason="kept before") for fact in query.facts]
+        judgements += [
+            Judgement(fact.pid, fact.sid, fact.score, None, *decision(fact, kept, config)) for fact in entered
+        ]
+        judgements += [left_out(fact, config) for fact in others]
+        return Condensed((*query.facts, *kept), tuple(judgements))

@@ -1,0 +1,104 @@
+"""Query -> Ranking: an encoder and an index that it made, put together.
+
+retriever = Retriever.load("model folder or name", "wiki.index")
+ranking = retriever.search("Which mission used the Berkut spacesuit?", k=10)
+retriever.passage(ranking[0].pid).sentences
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from baleen.core.machine import Stopwatch
+from baleen.core.types import Passage, Query, Ranking, several, whole
+from baleen.index.index import Index
+from baleen.models.device import Precision
+from baleen.models.encoder import Encoder
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage.
+
+    `named` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
+    """
+
+    ranking: Ranking
+    seen: str
+    seconds: Mapping[str, float]
+    tokens: Mapping[str, int]
+    named: Mapping[str, str] = field(default_factory=dict)
+
+
+class Retriever:
+    """Refuses an index that another encoder made; takes the focus of its own encoder."""
+
+    def __init__(self, encoder: Encoder, index: Index) -> None:
+        index.check_encoder(encoder.fingerprint)
+        self.encoder, self.index = encoder, index
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path | None = None,
+        index: str | Path | None = None,
+        *,
+        device: str | None = None,
+        threads: int | None = None,
+        precision: Precision | None = None,
+    ) -> Self:
+        """A model by folder or name, and an index that it made; without either, the embedded default's.
+
+        `device` is where both compute, `precision` the arithmetic of the model: None for the device's best.
+        """
+        from baleen.hops.demo import default_index, default_model
+
+        if index is not None:
+            Index.open(index)  # a wrong folder should be told before a model is loaded
+        encoder = Encoder.load(model if model is not None else default_model(), device=device, precision=precision)
+        folder = index if index is not None else default_index(encoder)
+        return cls(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
+
+    def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
+        """The k best passages for a query and its facts; `options` are those of `Index.search`."""
+        return self.search_many([query], k, exclude=[exclude], **options)[0]
+
+    def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
+        """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
+        asked = [Query(query) if isinstance(query, str) else query for query in several(queries, "queries")]
+        return [found.ranking for found in self.retrieve(asked, k, **options)]
+
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+        """`search_many`, with what the encoder read and what it cost."""
+        _check(queries, **options)
+        watch = Stopwatch(len(queries))
+        with watch("encode"):
+            rows = self.encoder.inputs.query_ids(queries)
+            vectors = self.encoder.encode_query_ids(rows)
+        focus = options.pop("focus", None) or self.encoder.focus
+        with watch("search"):
+            rankings = self.index.search_many(vectors, k, focus=focus, **options)
+        return [
+            Retrieved(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
+            for ranking, row in zip(rankings, rows, strict=True)
+        ]
+
+    def passage(self, pid: str) -> Passage:
+        return self.index.passage(pid)
+
+
+def _check(
+    queries: Sequence[Query],
+    *,
+    exclude: Sequence[Collection[str]] = (),
+    allow: Collection[str] | None = None,
+    **_: Any,
+) -> None:
+    """Whatever no encoder could read and no index look up is a QueryError: a passage that is merely unknown is not."""
+    for query in queries:
+        query.checked()
+    for pid in (*(pid for pids in exclude for pid in pids), *(allow or ())):
+        whole(pid)

@@ -1,0 +1,1 @@
+"""Residual compression: centroids, residual codebooks, and how both are fitted."""

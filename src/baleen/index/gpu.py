@@ -1,0 +1,352 @@
+"""The same search in torch, batched over queries, with the index in the device's memory.
+
+The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
+over restored vectors.  Everything is float; there is no int16 stage to refine.  Where memory allows, vectors are restored
+once, when the index is loaded, and held as float16; else for every search.  A vector's residual rests on those that it
+refers to: all vectors of a passage are restored at once, or what they score, in as many rounds as references are deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from baleen.core.progress import progress
+from baleen.core.vectors import QueryVectors
+from baleen.index.codec.codec import Codec, unpacked
+from baleen.index.codec.residuals import CODEWORDS
+from baleen.index.cpu.search import Focus, Found, Limits
+from baleen.index.scoring import focus
+from baleen.index.segment import Segment
+
+Array = npt.NDArray[Any]
+
+# Passages, and vectors with their padding, that are scored together: a GPU should not wait for the next kernel.
+PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2**14, 2**20
+# How many queries make a batch: the bytes of their cell scores, and the postings that they look into, some 64 bytes each.
+CELL_SCORE_BUDGET, POSTINGS_AT_ONCE = 2**31, 2**26
+MATCHES_AT_ONCE = 2**29  # of vectors with all lanes of a batch
+HELD_SHARE = 0.4  # of a GPU's free memory that restored vectors may take up
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Queries side by side: the claim's vectors first and then the facts', both padded; (queries, lanes, width)."""
+
+    vectors: Tensor
+    mask: Tensor  # (queries, lanes) bool
+    counts: tuple[tuple[int, int], ...]  # of each query's claim and facts
+    claim: int  # lanes of the claim
+    focus: Focus
+
+    @classmethod
+    def of(cls, queries: Sequence[QueryVectors], codec: Codec, focus: Focus, device: str) -> Batch:
+        counts = tuple((len(query.query), len(query.facts)) for query in queries)
+        claim, facts = (max(column) for column in zip(*counts, strict=True))
+        vectors = np.zeros((len(queries), claim + facts, queries[0].dim), np.float32)
+        mask = np.zeros(vectors.shape[:2], np.bool_)
+        for number, query in enumerate(queries):
+            for part, first in ((query.query, 0), (query.facts, claim)):
+                vectors[number, first : first + len(part)] = part
+                mask[number, first : first + len(part)] = True
+        mapped = codec.map_queries(vectors.reshape(-1, vectors.shape[-1])).reshape(*mask.shape, codec.width)
+        return cls(torch.from_numpy(mapped).to(device), torch.from_numpy(mask).to(device), counts, claim, focus)
+
+    def own(self, query: int, lanes: Tensor) -> Tensor:
+        """Of what each lane has (lanes, ...), the rows of one query's own, without padding: its claim's, then its facts'."""
+        claim, facts = self.counts[query]
+        return torch.cat([lanes[:claim], lanes[self.claim : self.claim + facts]])
+
+    def focused(self, query: int, matches: Tensor) -> Tensor:
+        """(n, own lanes) best matches of one query -> (n,) focused scores."""
+        claim = self.counts[query][0]
+        return focus(matches[:, :claim], self.focus[0]) + focus(matches[:, claim:], self.focus[1])
+
+    def focused_all(self, matches: Tensor) -> Tensor:
+        """(n, queries * lanes) best matches of all queries -> (n, queries) focused scores."""
+        matches = matches.view(len(matches), *self.mask.shape)
+        parts = ((slice(None, self.claim), self.focus[0]), (slice(self.claim, None), self.focus[1]))
+        claim, facts = (focus(matches[..., lanes], keep, self.mask[:, lanes]) for lanes, keep in parts)
+        return claim + facts
+
+
+class DeviceSearcher:
+    """Holds all segments on one device; rows are numbered through, segment after segment.
+
+    `hold` says whether restored vectors are held too, two bytes a dimension; None: on a GPU that has room for them.
+    """
+
+    def __init__(self, codec: Codec, segments: Sequence[Segment], device: str, *, hold: bool | None = None) -> None:
+        self.codec, self.device = codec, device
+        self.starts = np.cumsum([0] + [len(segment) for segment in segments])
+        self.centroids = self._put(codec.float_centroids[: codec.cells])
+        nothing = np.zeros_like(codec.float_codebooks[:, :, :1])  # the codeword of a layer that a vector does not have
+        self.codebooks = self._put(np.concatenate([codec.float_codebooks, nothing], axis=2))
+        self.codes = self._join([segment.codes.astype(np.int32) for segment in segments], np.int32)
+        self.lengths = self._join([np.diff(segment.offsets) for segment in segments], np.int64)
+        self.firsts = self.lengths.cumsum(0) - self.lengths
+        self._load_postings(segments)
+        self._load_residuals(segments)
+        self.vectors: Tensor | None = None
+        if codec.bits == 16:
+            self.vectors = self._join([s.vectors for s in segments if s.vectors is not None], np.float16)
+        elif hold or (hold is None and self._has_room()):
+            self.vectors = self._restore_all()
+            del self.residuals, self.layers, self.references, self.places
+
+    def find(
+        self,
+        queries: Sequence[QueryVectors],
+        k: int,
+        limits: Limits | None,
+        focus: Focus,
+        allowed: list[list[Array]],
+    ) -> list[Found]:
+        """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
+        if not len(self.starts) - 1:
+            return [Found.join([])] * len(queries)
+        size = self._batch_size(queries, limits)
+        found = []
+        for start in range(0, len(queries), size):
+            batch = Batch.of(queries[start : start + size], self.codec, focus, self.device)
+            masks = [np.concatenate(rows) for rows in allowed[start : start + size]]
+            found += self._find_batch(batch, k, limits, masks)
+        return found
+
+    @torch.inference_mode()
+    def score_some(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+        """The passages that are wanted for each query, with the scores that a search would give them."""
+        found = list(wanted)
+        for number, (query, own) in enumerate(zip(queries, wanted, strict=True)):
+            if len(own):
+                batch = Batch.of([query], self.codec, focus, self.device)
+                rows = torch.from_numpy(self.starts[own.segments] + own.rows).to(self.device)
+                found[number] = self._found(rows, self._score(batch, 0, rows))
+        return found
+
+    def _batch_size(self, queries: Sequence[QueryVectors], limits: Limits | None) -> int:
+        """How many of the queries go together; a cell is taken to hold as many passages as the mean one does."""
+        lanes = max((len(query.query) + len(query.facts) for query in queries), default=1)
+        size = CELL_SCORE_BUDGET // (4 * lanes * self.codec.cells)
+        if limits is not None:
+            visited = max((limits.probes_of(len(query.query)) * len(query.query) for query in queries), default=1)
+            size = min(size, POSTINGS_AT_ONCE * self.codec.cells // max(1, visited * len(self.postings)))
+        return max(1, size)
+
+    @torch.inference_mode()
+    def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:
+        if limits is None or max(int(mask.sum()) for mask in allowed) <= limits.refined:
+            return self._score_all(batch, allowed)
+        found = self._search_batch(batch, limits, allowed)
+        for query, mask in enumerate(allowed):
+            if len(found[query]) < min(k, int(mask.sum())):  # the probed cells did not hold enough passages
+                rows = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
+                found[query] = self._found(rows, self._score(batch, query, rows))
+        return found
+
+    def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[Found]:
+        scores = batch.vectors @ self.centroids.T  # (queries, lanes, cells)
+        evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], limits)
+        found = []
+        for query in range(len(scores)):
+            mask = torch.from_numpy(allowed[query]).to(self.device)
+            seen = torch.where(mask, evidence[query], 0.0)
+            rows = seen.topk(min(limits.candidates, len(seen))).indices
+            rows = rows[seen[rows] > 0]
+            pruned = self._prune(batch, query, scores[query], rows)
+            rows = rows[pruned.topk(min(limits.refined, len(rows))).indices]
+            found.append(self._found(rows, self._score(batch, query, rows)))
+        return found
+
+    def _score_all(self, batch: Batch, allowed: list[Array]) -> list[Found]:
+        """Every passage that is allowed, with the vectors of a passage restored once for all queries."""
+        masks = np.stack(allowed)
+        anyone = np.flatnonzero(masks.any(axis=0))
+        rows = torch.from_numpy(anyone).to(self.device)
+        lanes = batch.vectors.flatten(0, 1).T  # (width, queries * lanes)
+
+        def score(tokens: Tensor) -> Tensor:
+            return batch.focused_all((self._vectors(tokens) @ lanes).amax(dim=1))
+
+        scores = self._in_parts(rows, score, lanes.shape[1], len(masks))
+        own = [torch.from_numpy(mask[anyone]).to(self.device) for mask in masks]
+        return [self._found(rows[kept], scores[kept, query]) for query, kept in enumerate(own)]
+
+    def _gather(self, scores: Tensor, mask: Tensor, limits: Limits) -> Tensor:
+        """Evidence (queries, passages): for each lane the best of a passage's probed cells over the worst one probed."""
+        queries, lanes, cells = scores.shape
+        probes = [min(limits.probes_of(count), cells) for count in mask.sum(dim=1).tolist()]
+        best = scores.topk(max(probes), dim=2)
+        last = torch.tensor(probes, device=self.device)[:, None, None] - 1
+        worst = best.values.gather(2, last.expand(-1, lanes, -1))
+        probed = mask[:, :, None] & (torch.arange(max(probes), device=self.device) <= last)
+        kept = probed.flatten().nonzero()[:, 0]  # lanes of long queries probe fewer cells, padded ones none
+        gains = (best.values - worst + 1e-4).flatten()[kept]
+        visited = best.indices.flatten()[kept]
+        owner = torch.arange(queries * lanes, device=self.device).repeat_interleave(best.indices.shape[2])[kept]
+        lists = self.cell_ends[visited] - self.cell_starts[visited]
+        visits = torch.repeat_interleave(torch.arange(len(visited), device=self.device), lists)
+        inside = torch.arange(len(visits), device=self.device) - (lists.cumsum(0) - lists)[visits]
+        passages = self.postings[self.cell_starts[visited][visits] + inside].long()
+        total = int(self.starts[-1])
+        # A stable sort keeps a lane's cells best first, so the first visit of a passage is the one that counts.
+        keys, order = (owner[visits] * total + passages).sort(stable=True)
+        first = torch.ones_like(keys, dtype=torch.bool)
+        first[1:] = keys[1:] != keys[:-1]
+        keys, order = keys[first], order[first]
+        evidence = torch.zeros(queries * total, device=self.device)
+        evidence.index_add_(0, keys // (lanes * total) * total + keys % total, gains[visits[order]])
+        return evidence.view(queries, total)
+
+    def _prune(self, batch: Batch, query: int, scores: Tensor, rows: Tensor) -> Tensor:
+        """(n,) focused scores of passages with every token taken for its centroid."""
+        by_cell = batch.own(query, scores).T.contiguous()  # (cells, own lanes)
+        if by_cell.is_cuda:
+            by_cell = by_cell.half()  # what is read from memory is what it costs
+
+        def score(tokens: Tensor) -> Tensor:
+            return batch.focused(query, by_cell[self.codes[tokens].long()].amax(dim=1).float())  # (n, lanes)
+
+        return self._in_parts(rows, score, by_cell.shape[1])
+
+    def _score(self, batch: Batch, query: int, rows: Tensor) -> Tensor:
+        """(n,) focused scores of passages over their restored vectors."""
+        lanes = batch.own(query, batch.vectors[query]).T  # (width, own lanes)
+        matches = self._held_matches(lanes) if self.vectors is not None else self._restored_matches(lanes)
+        return self._in_parts(rows, lambda tokens: batch.focused(query, matches(tokens).amax(dim=1)), lanes.shape[1])
+
+    def _held_matches(self, lanes: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda tokens: self._vectors(tokens) @ lanes
+
+    def _restored_matches(self, lanes: Tensor) -> Callable[[Tensor], Tensor]:
+        """(n, tokens, lanes) without the vectors, which have more dimensions than a query has lanes."""
+        by_cell = self.centroids @ lanes  # (cells, lanes)
+        return lambda tokens: by_cell[self.codes[tokens].long()] + self._restored(tokens, self._layers(tokens) @ lanes)
+
+    def _in_parts(self, rows: Tensor, score: Callable[[Tensor], Tensor], lanes: int, *each: int) -> Tensor:
+        """(n, *each) scores of rows by their tokens, which meet so many lanes."""
+        scores = torch.zeros((len(rows), *each), device=self.device)
+        for part, tokens in self._parts(rows, min(VECTORS_AT_ONCE, MATCHES_AT_ONCE // lanes)):
+            scores[part] = score(tokens)
+        return scores
+
+    def _parts(self, rows: Tensor, vectors: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Some of the rows at a time, as places in `rows`, and their tokens, so many at most unless one passage alone has
+        more.  Passages of like length go together, so that little is padding."""
+        lengths, order = self.lengths[rows].sort()
+        longest = lengths.tolist()  # waited for once
+        first = 0
+        while first < len(longest):
+            last = min(first + PASSAGES_AT_ONCE, len(longest))
+            while last > first + 1 and (last - first) * longest[last - 1] > vectors:
+                last = first + (last - first) // 2
+            part = order[first:last]
+            yield part, self._tokens(rows[part], longest[last - 1])
+            first = last
+
+    def _tokens(self, rows: Tensor, longest: int) -> Tensor:
+        """(n, longest) positions of passages' vectors; a shorter one repeats its first, which refers to no
+        other, and so changes no maximum."""
+        steps = torch.arange(longest, device=self.device)[None]
+        return self.firsts[rows][:, None] + torch.where(steps < self.lengths[rows][:, None], steps, 0)
+
+    def _vectors(self, tokens: Tensor) -> Tensor:
+        """(n, tokens, width) float32: all vectors of n passages, in the mapped space."""
+        if self.vectors is None:
+            return self.centroids[self.codes[tokens].long()] + self._restored(tokens, self._layers(tokens))
+        held = self.vectors[tokens].float()
+        return torch.nn.functional.pad(held, (0, self.codec.width - held.shape[-1]))
+
+    def _restored(self, tokens: Tensor, own: Tensor) -> Tensor:
+        """Residuals (n, tokens, ...), or what they score, from what each vector's own layers add to its references."""
+        references = self.references[tokens].long()  # (n, tokens, 2)
+        nothing = torch.zeros_like(own[:, :1])
+        passages = torch.arange(len(tokens), device=self.device)[:, None]
+        restored = own
+        for _ in range(self.deepest):
+            known = torch.cat([nothing, restored], dim=1)
+            restored = own + (known[passages, references[..., 0]] + known[passages, references[..., 1]]) / 2
+        return restored
+
+    def _has_room(self) -> bool:
+        """Whether restored vectors fit on a GPU beside the rest."""
+        if torch.device(self.device).type != "cuda":
+            return False
+        free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
+            self.device
+        )  # torch's own to give
+        return 2 * self.codec.width * len(self.codes) <= HELD_SHARE * free
+
+    @torch.inference_mode()
+    def _restore_all(self) -> Tensor:
+        """(vectors, width) float16."""
+        held = torch.empty((len(self.codes), self.codec.width), dtype=torch.float16, device=self.device)
+        everything = torch.arange(len(self.lengths), device=self.device)
+        with progress("restoring vectors", total=len(everything), unit="passages") as bar:
+            for part, tokens in self._parts(everything, VECTORS_AT_ONCE):
+                held[tokens] = self._vectors(tokens).half()
+                bar.advance(len(part))
+        return held
+
+    def _layers(self, tokens: Tensor) -> Tensor:
+        """(..., width): the sum of the codewords that vectors have of their own."""
+        subspaces = torch.arange(self.codec.subspaces, device=self.device)
+        missing = self.codec.layers - self.layers[tokens].long()  # layers that a vector does without, the coarsest ones
+        total = torch.zeros((*tokens.shape, self.codec.width), device=self.device)
+        for layer in range(self.codec.layers):
+            has = missing <= layer
+            first = self.places[tokens] + (layer - missing) * self.codec.subspaces
+            places = torch.where(has, first, 0)[..., None] + subspaces
+            codes = torch.where(has[..., None], self.residuals[places].long(), CODEWORDS)
+            total += self.codebooks[layer][subspaces, codes].flatten(-2)
+        return total
+
+    def _found(self, rows: Tensor, scores: Tensor) -> Found:
+        numbers = rows.cpu().numpy()
+        segments = np.searchsorted(self.starts, numbers, side="right") - 1
+        return Found(segments, numbers - self.starts[segments], scores.float().cpu().numpy())
+
+    def _load_residuals(self, segments: Sequence[Segment]) -> None:
+        """Streams end to end, and of every vector its layers, its references and where its own bytes start."""
+        spare = np.zeros(self.codec.subspaces, np.uint8)  # read, and not used, for a layer that a vector does not have
+        self.residuals = self._join([*(segment.residuals for segment in segments), spare], np.uint8)
+        self.deepest = 0
+        parts, first = [], 0
+        for segment in segments if self.codec.layers else ():
+            layers, references, places, deepest = unpacked(
+                segment.offsets, segment.residuals, segment.residual_offsets, self.codec.subspaces
+            )
+            places += first
+            parts.append((layers, references, places))
+            self.deepest, first = max(self.deepest, deepest), first + len(segment.residuals)
+        columns = zip(*parts, strict=True) if parts else ((), (), ())
+        self.layers, self.references, self.places = (
+            self._join(list(column), kind) for column, kind in zip(columns, (np.uint8, np.uint8, np.int64), strict=True)
+        )
+
+    def _load_postings(self, segments: Sequence[Segment]) -> None:
+        """One inverted file over all segments: cell_starts and cell_ends (cells,) into postings."""
+        if not segments:
+            return
+        cells = np.concatenate([np.repeat(s.cells, np.diff(s.cell_offsets)) for s in segments])
+        rows = np.concatenate(
+            [s.postings.astype(np.int64) + start for s, start in zip(segments, self.starts, strict=False)]
+        )
+        order = np.argsort(cells, kind="stable") if len(segments) > 1 else slice(None)
+        counts = np.bincount(cells, minlength=self.codec.cells)
+        self.postings = self._put(rows[order].astype(np.int32))
+        self.cell_ends = self._put(counts.cumsum())
+        self.cell_starts = self.cell_ends - self._put(counts)
+
+    def _join(self, arrays: Sequence[Array], kind: npt.DTypeLike) -> Tensor:
+        return torch.cat([self._put(np.asarray(array, kind)) for array in arrays]) if arrays else torch.empty(0)
+
+    def _put(self, array: Array) -> Tensor:
+        return torch.from_numpy(np.array(array)).to(self.device)

@@ -1,0 +1,102 @@
+"""A whole model on disk: one config.json that says which component lies where.
+
+    config.json         format, format_version, components: name -> subfolder, settings: of the stages, chosen with the model
+    retriever/          a checkpoint (see checkpoint.py) for each component, or for several that share one backbone
+    reading/            ...
+
+A folder that is itself the checkpoint of a retriever is a model of that one component.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from baleen.core.errors import CheckpointError
+from baleen.models.checkpoint import FORMAT as CHECKPOINT_FORMAT
+from baleen.models.checkpoint import MODEL_FORMAT as FORMAT
+from baleen.models.checkpoint import read_json
+
+FORMAT_VERSION = 1
+
+# What each component is for; the order is the one in which they are trained.
+COMPONENTS: Mapping[str, str] = {
+    "retriever": "finds passages",
+    "sentences": "scores the sentences of a passage (the condenser's first stage)",
+    "facts": "weighs all candidate facts together (the condenser's second stage)",
+    "reranker": "scores whole passages",
+    "verifier": "reads a verdict off the facts",
+    "answerer": "reads an answer off the facts",
+}
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """Where the components of a model lie; two that name one folder share its backbone."""
+
+    root: Path
+    components: Mapping[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __contains__(self, component: str) -> bool:
+        return component in self.components
+
+    def folder(self, component: str) -> Path:
+        """The checkpoint of a component; one that is missing is named with the command that makes it."""
+        if component not in self.components:
+            raise CheckpointError(
+                f"{self.root}: has no {component}, which {COMPONENTS[component]}; it has {', '.join(self.components)}. "
+                f"`baleen train CONFIG.toml --stage {component}` makes one"
+            )
+        return self.root / self.components[component]
+
+
+def read_model(root: Path) -> ModelFolder:
+    """The model in `root`; a component that does not exist, or a folder that is not there, is a CheckpointError."""
+    config = read_json(root / "config.json")
+    if config.get("format") == CHECKPOINT_FORMAT:
+        return ModelFolder(root, {"retriever": "."})
+    if config.get("format") != FORMAT:
+        raise CheckpointError(f"{root}: not a Baleen model (format {config.get('format')!r}, expected {FORMAT!r})")
+    version = config.get("format_version")
+    if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
+        raise CheckpointError(
+            f"{root}: format version {version!r}, and this Baleen reads up to {FORMAT_VERSION}; install a newer one"
+        )
+    components, settings = config.get("components", {}), config.get("settings", {})
+    if not isinstance(components, dict) or not all(isinstance(place, str) for place in components.values()):
+        raise CheckpointError(f"{root / 'config.json'}: components should map names to folders")
+    if not isinstance(settings, dict) or not all(isinstance(stage, dict) for stage in settings.values()):
+        raise CheckpointError(f"{root / 'config.json'}: settings should map stages to their settings")
+    model = ModelFolder(root, components, settings)
+    for component in model.components:
+        if component not in COMPONENTS:
+            raise CheckpointError(f"{root}: there is no component '{component}'; known are {', '.join(COMPONENTS)}")
+        if not (model.folder(component) / "config.json").is_file():
+            raise CheckpointError(f"{root}: its {component} should lie in {model.folder(component)}, which is missing")
+    return model
+
+
+def write_model(root: Path, components: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> None:
+    """Write config.json, by rename, over checkpoints that lie in their subfolders already."""
+    config = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "components": dict(components),
+        "settings": dict(settings or {}),
+    }
+    aside = root / "config.json.new"
+    aside.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(aside, root / "config.json")
+
+
+def component_folder(folder: Path, component: str) -> Path:
+    """Where a component's checkpoint lies in `folder`: in a subfolder of a whole model, or right there."""
+    config = folder / "config.json"
+    if config.is_file() and read_json(config).get("format") == FORMAT:
+        return read_model(folder).folder(component)
+    return folder

@@ -1,0 +1,296 @@
+"""What goes into FLIPR: claims, facts and passages as token ids, laid out in batches.
+
+    query       [CLS] [unused0] claim [SEP] [MASK] ... [MASK]   then   fact [SEP] fact [SEP]   in one sequence
+    passage     [CLS] [unused1] title | text [SEP]
+
+Text is always text: a claim that spells out "[MASK]" is not given the token.
+
+Rows of unequal length in batches of like length, and what comes out of them back in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from baleen.core.errors import CheckpointError, ConfigError
+from baleen.core.types import Fact, Passage, Query
+from baleen.core.vectors import Floats, PassageVectors
+from baleen.models.markup import fact_text, passage_text
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+_WORD_STARTS = "Ġ▁"  # how byte-level and sentencepiece vocabularies write a leading space
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """How text becomes vectors, and how many of them count.
+
+    Lengths are in tokens, special ones included.  `mask_padding` fills a query up to `query_length` with mask tokens,
+    whose vectors take part in the score; `attend_to_masks` lets the other tokens see them.  `drop_punctuation` leaves
+    a passage's punctuation out.  `query_focus` and `facts_focus` are how many vectors the score sums over (None: all).
+    """
+
+    dim: int = 128
+    query_length: int = 64
+    facts_length: int = 448
+    passage_length: int = 256
+    query_marker: str = "[unused0]"
+    passage_marker: str = "[unused1]"
+    mask_padding: bool = True
+    attend_to_masks: bool = False
+    drop_punctuation: bool = True
+    query_focus: int | None = 32
+    facts_focus: int | None = 8
+
+    def __post_init__(self) -> None:
+        least = {
+            "dim": 1,
+            "query_length": 4,
+            "facts_length": 0,
+            "passage_length": 4,
+            "query_focus": 1,
+            "facts_focus": 1,
+        }
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise ConfigError(f"{name} = {value}, which should be at least {minimum}")
+        if not self.query_marker or not self.passage_marker:
+            raise ConfigError("query_marker and passage_marker should name a token each")
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The tokenizer's own tokens by role."""
+
+    cls: str
+    sep: str
+    pad: str
+    mask: str | None = None
+
+
+@dataclass(frozen=True)
+class QueryIds:
+    """One query: `claim` padded as the model reads it, how many of its tokens are `real`, and its `facts`."""
+
+    claim: list[int]
+    real: int
+    facts: list[int]
+
+    def __len__(self) -> int:
+        return len(self.claim) + len(self.facts)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBatch:
+    """Queries side by side: B of them, T tokens wide.
+
+    `ids` (B, T) int64, `attention` (B, T) bool says what may be attended to.  Row i holds its claim in the first
+    `claim_lengths[i]` columns and its facts in the next `facts_lengths[i]`; the widths are the largest of each.
+    """
+
+    ids: Tensor
+    attention: Tensor
+    claim_lengths: Tensor
+    facts_lengths: Tensor
+    claim_width: int
+    facts_width: int
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **moved(self, device))
+
+
+@dataclass(frozen=True, eq=False)
+class PassageBatch:
+    """Passages side by side: `ids` (B, T) int64, `attention` (B, T) bool, `keep` (B, T) bool for vectors that stay."""
+
+    ids: Tensor
+    attention: Tensor
+    keep: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **moved(self, device))
+
+
+def moved(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
+    """Those fields of a batch that are tensors, on `device`."""
+    values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
+    return {name: onto(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def onto(tensor: Tensor, device: torch.device) -> Tensor:
+    """The same tensor on `device`, without waiting there for what a GPU is busy with."""
+    pageable = device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned()
+    return (tensor.pin_memory() if pageable else tensor).to(device, non_blocking=True)
+
+
+class InputMaker:
+    """Turns queries and passages into ids, and ids into batches, by one tokenizer and one configuration."""
+
+    def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: EncoderConfig) -> None:
+        if config.mask_padding and tokens.mask is None:
+            raise ConfigError("the tokenizer has no mask token to pad queries with: set mask_padding to false")
+        self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
+        self.tokenizer = plain_tokenizer(tokenizer_json)
+        self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
+        self._mask = self._id(tokens.mask) if tokens.mask is not None else self._pad
+        self._query_marker, self._passage_marker = self._id(config.query_marker), self._id(config.passage_marker)
+        self._dropped = _punctuation(self.tokenizer) & config.drop_punctuation
+
+    def _id(self, token: str) -> int:
+        number = self.tokenizer.token_to_id(token)
+        if number is None:
+            raise ConfigError(f"the tokenizer has no token {token!r}")
+        return int(number)
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Bare ids, without special tokens and without a limit."""
+        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def query_ids(self, queries: Sequence[Query]) -> list[QueryIds]:
+        claims = self.tokenize([query.text for query in queries])
+        facts = iter(self.tokenize([fact_text(fact) for query in queries for fact in query.facts]))
+        rows = []
+        for query, claim in zip(queries, claims, strict=True):
+            wrapped = self._wrap(self._query_marker, claim, self.config.query_length)
+            masks = self.config.query_length - len(wrapped) if self.config.mask_padding else 0
+            joined = self._join(query.facts, [next(facts) for _ in query.facts])
+            rows.append(QueryIds(wrapped + [self._mask] * masks, len(wrapped), joined))
+        return rows
+
+    def passage_ids(self, passages: Iterable[Passage]) -> list[list[int]]:
+        texts = [passage_text(passage.title, passage.text) for passage in passages]
+        return [self._wrap(self._passage_marker, ids, self.config.passage_length) for ids in self.tokenize(texts)]
+
+    def _wrap(self, marker: int, ids: list[int], limit: int) -> list[int]:
+        return [self._cls, marker, *ids[: limit - 3], self._sep]
+
+    def _join(self, facts: Sequence[Fact], ids: Sequence[list[int]]) -> list[int]:
+        """The facts that fit, each with a separator behind it."""
+        kept = latest_within(facts, ids, self.config.facts_length)
+        return [number for fact in kept for number in (*fact, self._sep)]
+
+    def shown(self, row: QueryIds) -> str:
+        """What the model reads of a query, as text with its special tokens, mask padding left out."""
+        numbers = row.claim[: row.real] + row.facts
+        return str(self.tokenizer.decode(numbers, skip_special_tokens=False))
+
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Tokens as the vocabulary spells them."""
+        return [str(self.tokenizer.id_to_token(number)) for number in numbers]
+
+    def passage_tokens(self, passage: Passage) -> list[str]:
+        """The tokens whose vectors an index keeps for a passage, in order."""
+        batch = self.passage_batch(self.passage_ids([passage]))
+        return self.names(batch.ids[0][batch.keep[0]].tolist())
+
+    def query_batch(self, rows: Sequence[QueryIds]) -> QueryBatch:
+        seen = self.config.attend_to_masks
+        attention = [[True] * r.real + [seen] * (len(r.claim) - r.real) + [True] * len(r.facts) for r in rows]
+        return QueryBatch(
+            ids=padded([row.claim + row.facts for row in rows], self._pad),
+            attention=padded(attention, False),
+            claim_lengths=torch.tensor([len(row.claim) for row in rows]),
+            facts_lengths=torch.tensor([len(row.facts) for row in rows]),
+            claim_width=max(len(row.claim) for row in rows),
+            facts_width=max(len(row.facts) for row in rows),
+        )
+
+    def passage_batch(self, rows: Sequence[Sequence[int] | npt.NDArray[np.int32]]) -> PassageBatch:
+        ids = padded(rows, self._pad)
+        attention = torch.arange(ids.shape[1]) < torch.tensor([[len(row)] for row in rows])
+        return PassageBatch(ids, attention, attention & ~self._dropped[ids])
+
+
+def latest_within(facts: Sequence[Fact], ids: Sequence[list[int]], room: int, separator: int = 1) -> list[list[int]]:
+    """The ids of those facts that fit into `room` tokens with a separator each, in the order of `facts`.
+
+    Facts of old hops give way to those of new ones, and within a hop the lower scores to the higher.  They stay whole,
+    but for the first in that order, which is cut where it would not fit alone.
+    """
+    ranked = sorted(range(len(facts)), key=lambda number: (-facts[number].hop, -facts[number].score, -number))
+    kept: list[int] = []
+    left = room
+    for number in ranked:
+        left -= len(ids[number]) + separator
+        if left < 0:
+            break
+        kept.append(number)
+    if kept or not ranked or room <= separator:
+        return [ids[number] for number in sorted(kept)]
+    return [ids[ranked[0]][: room - separator]]
+
+
+def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
+    """A tokenizer that only splits text: it neither cuts nor pads, and takes no text for a special token."""
+    try:
+        tokenizer = Tokenizer.from_str(tokenizer_json)
+    except Exception as error:  # the tokenizers library raises nothing narrower
+        raise CheckpointError(f"tokenizer.json does not describe a tokenizer: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def padded(rows: Sequence[Sequence[int] | npt.NDArray[Any]], value: int) -> Tensor:
+    """Rows of unequal length as one (B, T) tensor, of bools where `value` is one, filled up with `value`."""
+    filled = np.full((len(rows), max(map(len, rows))), value, bool if isinstance(value, bool) else np.int64)
+    for place, row in enumerate(rows):
+        filled[place, : len(row)] = row
+    return torch.from_numpy(filled)
+
+
+def _punctuation(tokenizer: Tokenizer) -> Tensor:
+    """(vocabulary,) bool: which tokens are one punctuation character, whether or not a space goes before it."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    mask = torch.zeros(max(vocabulary.values()) + 1, dtype=torch.bool)
+    marks = {start + mark for start in ("", *_WORD_STARTS) for mark in string.punctuation}
+    mask[[number for token, number in vocabulary.items() if token in marks]] = True
+    return mask
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Vectors of some rows end to end: row `rows[j]` owns the next `lengths[j]` of `vectors` (total, d)."""
+
+    rows: Sequence[int]
+    vectors: Tensor
+    lengths: Sequence[int]
+
+
+def token_batches(rows: Sequence[Sized], batch_tokens: int) -> Iterator[list[int]]:
+    """The rows' indices, longest row first, in batches of at most `batch_tokens` with the padding counted.
+
+    A row that is longer than that makes a batch of its own.
+    """
+    batch: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: -len(rows[i])):
+        if batch and (len(batch) + 1) * len(rows[batch[0]]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def in_order(parts: Sequence[EncodedRows]) -> PassageVectors:
+    """Every row's vectors, in the order of the rows' indices."""
+    pieces: dict[int, Floats] = {}
+    for part in parts:
+        split = np.split(part.vectors.cpu().numpy(), np.cumsum(part.lengths)[:-1])
+        pieces.update(zip(part.rows, split, strict=True))
+    return PassageVectors.of([pieces[i] for i in range(len(pieces))])

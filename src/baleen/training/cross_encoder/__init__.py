@@ -1,0 +1,1 @@
+"""Training of everything that reads: condenser, reranker, verifier, answerer."""

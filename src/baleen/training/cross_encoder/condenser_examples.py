@@ -1,0 +1,261 @@
+"""What the condenser and the reranker learn from, out of gold passages and what a retriever found; no models here.
+
+    stage 1     sentence_examples       a gold passage and its gold sentences, against passages that are not gold
+    stage 2     fact_sources            the gold facts, and what else stage 1 takes for facts; those of a hop are a pool
+    reranker    rerank_examples         a gold passage against others, beside the gold passages of earlier hops
+
+The steps of supervision say which passages a hop is about.  What nothing can be learnt from is left out and counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from baleen.core.records import Record
+from baleen.core.types import WHOLE, Fact, Lookup, Passage, Query
+from baleen.data.example import Example
+from baleen.hops.condenser import best
+from baleen.training.hop_order.supervision import Step
+
+NEGATIVES = 20
+SMALLEST_POOL, LARGEST_POOL = 7, 9  # new facts of a hop
+MOST_STALE = 3  # others that were kept at earlier hops
+NEAR_TOP = 0.4  # how likely each place, from the first on, is that of a gold fact whose place is not known
+
+Scorer = Callable[[Query, Passage], Sequence[float]]
+FactsOf = Callable[[Example], Sequence[Fact]]
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass
+class Made(Generic[AnyRecord]):
+    """Records to learn from, and how many others were left out, by reason."""
+
+    records: list[AnyRecord] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceExample(Record):
+    """A query at one hop, a gold passage with its gold sentences, and passages that are not gold, best-ranked first."""
+
+    qid: str
+    hop: int
+    query: Query
+    positive: str
+    sids: tuple[int, ...]
+    negatives: tuple[str, ...]
+
+
+class Settled(Record):
+    """What was drawn from a source, and stays as it is."""
+
+    __slots__ = ()
+
+    def drawn(self, _: np.random.Generator) -> Self:
+        """Itself, whatever is drawn."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class FactExample(Settled):
+    """A claim, candidate facts in the order in which stage 2 is given them, and which of them are gold."""
+
+    qid: str
+    claim: str
+    facts: tuple[Fact, ...]
+    labels: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactSource(Record):
+    """A claim, its gold facts, and what stage 1 scored, gold ones among it, best first; all with the hops that found them."""
+
+    qid: str
+    claim: str
+    golds: tuple[Fact, ...]
+    found: tuple[Fact, ...]
+
+    def drawn(self, rng: np.random.Generator) -> FactExample:
+        """What stage 2 is given at one of the hops, in the same order: what earlier hops kept, then what is new, best first.
+
+        Of earlier hops there are the gold facts and up to three others; seven to nine are new, the gold ones among them.  A
+        hop after the last gold passage has no new one to keep.  Where all gold facts are of one hop, they are a random part
+        of them.  Of a question that was not searched for, what is new is filled up with the others of any hop.
+        """
+        hops = sorted({fact.hop for fact in (*self.golds, *self.found)})
+        hop = hops[int(rng.integers(len(hops)))]
+        size = int(rng.integers(SMALLEST_POOL, LARGEST_POOL + 1))
+        golds = [fact for fact in _part(self.golds, size - 1, rng) if fact.hop <= hop]
+        here = [fact for fact in golds if fact.hop == hop]
+        known = {_place(fact) for fact in self.golds}
+        others = [fact for fact in self.found if _place(fact) not in known]
+        new = [fact for fact in others if fact.hop == hop]
+        earlier = [fact for fact in others if fact.hop < hop]
+        if not self._searched:
+            new, earlier = [*new, *(fact for fact in others if fact.hop != hop)], []
+        stale = _some(earlier, int(rng.integers(MOST_STALE + 1)), rng)
+        kept = sorted([*(fact for fact in golds if fact.hop < hop), *stale], key=lambda fact: (fact.hop, rng.random()))
+        facts = (*kept, *self._ranked(here, new[: max(0, size - len(here))], rng))
+        return FactExample(self.qid, self.claim, facts, tuple(fact in golds for fact in facts))
+
+    @property
+    def _searched(self) -> bool:
+        """Whether stage 1 scored any gold fact: of what is only read, the others alone have scores."""
+        return not {_place(fact) for fact in self.golds}.isdisjoint(map(_place, self.found))
+
+    def _ranked(self, golds: Sequence[Fact], others: Sequence[Fact], rng: np.random.Generator) -> list[Fact]:
+        """New facts by their scores.  A gold one without is last; or, where none has any, near the top, as most would be."""
+        scores = {_place(fact): fact.score for fact in self.found}
+        scored = [fact for fact in golds if _place(fact) in scores]
+        ranked = sorted([*scored, *others], key=lambda fact: -scores[_place(fact)])
+        for fact in golds:
+            if fact not in scored:
+                ranked.insert(len(ranked) if self._searched else int(rng.geometric(NEAR_TOP)) - 1, fact)
+        return ranked
+
+
+@dataclass(frozen=True, slots=True)
+class RerankExample(Record):
+    """A query with the whole passages chosen before this hop, a gold passage, and others, best-ranked first."""
+
+    qid: str
+    hop: int
+    query: Query
+    positive: str
+    negatives: tuple[str, ...]
+
+
+def sentence_examples(
+    steps: Iterable[Step],
+    passages: Lookup,
+    *,
+    negatives: int = NEGATIVES,
+    scorer: Scorer | None = None,
+    inferred: int = 1,
+) -> Made[SentenceExample]:
+    """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold.
+
+    Where a dataset names no sentences of a gold passage, the `inferred` best ones by `scorer`, which gives a number for
+    every sentence, count as gold; without a scorer such a passage is left out.
+    """
+    made = Made[SentenceExample]()
+    for step in steps:
+        hop, example = step.supervised, step.state.example
+        for pid in hop.positives:
+            sids = gold_sids(example, hop.query, passages(pid), scorer, inferred)
+            if not sids:
+                made.left_out["no gold sentence is known"] += 1
+            elif not hop.negatives:
+                made.left_out["nothing else was found"] += 1
+            else:
+                against = hop.negatives[:negatives]
+                made.records.append(SentenceExample(hop.qid, hop.hop, hop.query, pid, sids, against))
+    return made
+
+
+def gold_sids(
+    example: Example, query: Query, passage: Passage, scorer: Scorer | None = None, inferred: int = 1
+) -> tuple[int, ...]:
+    """The gold sentences of a passage, or where none is known the `inferred` best by `scorer`; never a blank one."""
+    written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
+    known = {sid for pid, sid in example.facts if pid == passage.pid}
+    if known or scorer is None:
+        return tuple(sid for sid in written if sid in known)
+    scores = scorer(query, passage)
+    return tuple(sorted(sorted(written, key=lambda sid: (-scores[sid], sid))[:inferred]))
+
+
+def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1) -> FactsOf:
+    """A function from an example to its gold facts, passage by passage; for `scorer` see `sentence_examples`."""
+
+    def facts(example: Example) -> list[Fact]:
+        golds = [passages(pid) for pid in dict.fromkeys(example.gold)]
+        return [
+            passage.fact(sid, 0.0, 0)
+            for passage in golds
+            for sid in gold_sids(example, Query(example.text), passage, scorer, inferred)
+        ]
+
+    return facts
+
+
+def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> Made[FactSource]:
+    """What stage 2 learns from: of each example its `gold` facts, and what stage 1 `scored`.
+
+    Sentences of a gold passage of which no fact is known are neither gold nor not.
+    """
+    made = Made[FactSource]()
+    for example in examples:
+        golds = tuple(gold(example))
+        found = _clear(example, golds, scored(example))
+        if not golds or {_place(fact) for fact in found} <= {_place(fact) for fact in golds}:
+            made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
+        else:
+            made.records.append(FactSource(example.qid, example.text, golds, tuple(found)))
+    return made
+
+
+def settled(sources: Made[Any], copies: int = 1, seed: int = 0) -> Made[Any]:
+    """So many draws of each source, to measure on: the same whatever others there are."""
+    drawn = [each.drawn(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
+    return Made(drawn, sources.left_out)
+
+
+def _clear(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
+    """What was scored and is known to be gold or not to be; best first, each sentence once."""
+    unclear = set(example.gold) - {fact.pid for fact in golds}
+    found = {_place(fact): fact for fact in sorted(scored, key=lambda fact: fact.score) if fact.pid not in unclear}
+    return best(list(found.values()), len(found))
+
+
+def _place(fact: Fact) -> tuple[str, int]:
+    return fact.pid, fact.sid
+
+
+def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequence[Fact]:
+    """All of them, which hops tell apart; else `most` at most, as a search may have found some and not the others."""
+    if len({fact.hop for fact in golds}) > 1:
+        return golds
+    count = int(rng.integers(1, min(len(golds), most) + 1))
+    return [golds[place] for place in sorted(rng.permutation(len(golds))[:count])]
+
+
+def _some(facts: Sequence[Fact], count: int, rng: np.random.Generator) -> list[Fact]:
+    """Some of the best twice as many."""
+    return [facts[place] for place in rng.permutation(len(facts[: 2 * count]))[:count]]
+
+
+def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:
+    """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold."""
+    made = Made[RerankExample]()
+    for step in steps:
+        hop = step.supervised
+        if not hop.negatives and hop.positives:
+            made.left_out["nothing else was found"] += len(hop.positives)
+        if not hop.negatives or not hop.positives:
+            continue
+        query = Query(hop.query.text, whole_facts(hop.query.facts, passages))
+        against = hop.negatives[:negatives]
+        made.records += [RerankExample(hop.qid, hop.hop, query, pid, against) for pid in hop.positives]
+    return made
+
+
+def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
+    """The passages that facts stand in, whole, each once and as of the hop that found it."""
+    hops: dict[str, int] = {}
+    for fact in facts:
+        hops.setdefault(fact.pid, fact.hop)
+    found = ((passages(pid), hop) for pid, hop in hops.items())
+    return tuple(Fact(passage.pid, WHOLE, passage.title, passage.text, hop=hop) for passage, hop in found)
+
+
+def random_of(seed: int, qid: str, *numbers: int) -> np.random.Generator:
+    """Randomness for one example, whatever others there are."""
+    return np.random.default_rng([seed, zlib.crc32(qid.encode()), *numbers])

@@ -1,0 +1,135 @@
+"""How well the heads do on records that they were not trained on, read as the pipeline reads.
+
+train_heads(..., evaluate=partial(fact_metrics, reading, dev))
+train_heads(..., evaluate=partial(together, {"sentences": ..., "facts": ...}))
+
+Of what each function returns, `metric` is to be maximised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import and_
+from typing import TypeVar
+
+from baleen.core.machine import Stopwatch
+from baleen.core.types import Lookup, Passage
+from baleen.data.example import exact_match, token_f1
+from baleen.hops.condenser import SECOND, best, score_sentences
+from baleen.hops.readers import Answerer, Verifier
+from baleen.hops.reranker import Reranker
+from baleen.models.cross_encoder import CrossEncoder
+from baleen.training.cross_encoder.condenser_examples import FactExample, RerankExample, SentenceExample
+from baleen.training.cross_encoder.reader_examples import AnswerExample, VerdictExample
+
+POOL = 9
+_AT_ONCE = 64  # records whose sequences are held at a time
+
+Measured = dict[str, float]
+Metrics = Callable[[], Mapping[str, float]]
+Item = TypeVar("Item")
+
+
+def sentence_metrics(
+    reading: CrossEncoder, records: Sequence[SentenceExample], passage: Lookup, *, pool: int = POOL
+) -> Measured:
+    """Over a record's positive and all its negatives: how often the `best` sentence is gold, and the `recall` of gold
+    sentences among the first `pool`, which is the metric.
+    """
+    firsts, recalls = [], []
+    for some in _slices(records):
+        queries, passages = [record.query for record in some], _passages(some, passage)
+        scored = score_sentences(reading, queries, passages, 1, Stopwatch(len(some)))
+        for record, facts in zip(some, scored, strict=True):
+            gold = {(record.positive, sid) for sid in record.sids}
+            top = [(fact.pid, fact.sid) for fact in best(facts, pool)]
+            firsts.append(top[0] in gold)
+            recalls.append(len(gold.intersection(top)) / len(gold))
+    return {"metric": _mean(recalls), "recall": _mean(recalls), "best": _mean(firsts)}
+
+
+def fact_metrics(reading: CrossEncoder, records: Sequence[FactExample], *, threshold: float = 0.0) -> Measured:
+    """Precision, recall and F1, the metric, of the facts that are kept, counted over all records; and the share of
+    records of which `exact`ly the gold ones are.
+    """
+    kept, gold, wrong = [], [], set()
+    for number, some in enumerate(_slices(records)):
+        windows = [
+            (place, record, row)
+            for place, record in enumerate(some)
+            for row in reading.inputs.facts(record.claim, record.facts)
+        ]
+        scores = reading.score(SECOND, [row for _, _, row in windows])
+        for (place, record, row), found in zip(windows, scores, strict=True):
+            own, wanted = [bool(score > threshold) for score in found[:, 0]], [record.labels[key] for key in row.keys]
+            wrong |= {(number, place)} if own != wanted else set()
+            kept += own
+            gold += wanted
+    right = sum(map(and_, kept, gold))
+    return {
+        "metric": 2 * right / max(1, sum(kept) + sum(gold)),
+        "precision": right / max(1, sum(kept)),
+        "recall": right / max(1, sum(gold)),
+        "exact": 1 - len(wrong) / max(1, len(records)),
+    }
+
+
+def rerank_metrics(reading: CrossEncoder, records: Sequence[RerankExample], passage: Lookup) -> Measured:
+    """How often a positive comes first among all its negatives."""
+    firsts = []
+    for some in _slices(records):
+        rankings = Reranker(reading).rank([record.query for record in some], _passages(some, passage))
+        firsts += [ranking[0].pid == record.positive for record, ranking in zip(some, rankings, strict=True)]
+    return {"metric": _mean(firsts)}
+
+
+def verdict_metrics(reading: CrossEncoder, records: Sequence[VerdictExample]) -> Measured:
+    """How often the label is right."""
+    verdicts = Verifier(reading).read([record.query for record in records])
+    return {"metric": _mean([verdict.label == record.label for record, verdict in zip(records, verdicts, strict=True)])}
+
+
+def answer_metrics(reading: CrossEncoder, records: Sequence[AnswerExample]) -> Measured:
+    """Exact match (`em`) and F1, the metric, of the answers, as SQuAD has them."""
+    answers = Answerer(reading).read([record.query for record in records])
+    pairs = [(answer.text, record.answer) for record, answer in zip(records, answers, strict=True)]
+    return {
+        "metric": _mean([token_f1(*pair) for pair in pairs]),
+        "em": _mean([exact_match(*pair) for pair in pairs]),
+    }
+
+
+def together(metrics: Mapping[str, Metrics]) -> Measured:
+    """Those of several heads under their names; the metric is the mean of theirs."""
+    found = {head: measure() for head, measure in metrics.items()}
+    named = {f"{head}_{name}": value for head, values in found.items() for name, value in values.items()}
+    return {"metric": _mean([values["metric"] for values in found.values()]), **named}
+
+
+def _passages(records: Sequence[SentenceExample] | Sequence[RerankExample], passage: Lookup) -> list[list[Passage]]:
+    """Each record's, the positive first."""
+    return [[passage(pid) for pid in (record.positive, *record.negatives)] for record in records]
+
+
+def _slices(records: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    return (records[start : start + _AT_ONCE] for start in range(0, len(records), _AT_ONCE))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+class Measure:
+    """The dev metrics of several heads; the last ones are remembered."""
+
+    def __init__(self, heads: Mapping[str, Metrics]) -> None:
+        self._heads = heads
+        self._last: dict[str, float] | None = None
+
+    def __call__(self) -> dict[str, float]:
+        self._last = together(self._heads)
+        return self._last
+
+    def again(self, unchanged: bool) -> dict[str, float]:
+        """Those of the weights as they are: the last ones, where they are `unchanged` since."""
+        return self._last if unchanged and self._last is not None else self()

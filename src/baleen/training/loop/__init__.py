@@ -1,0 +1,1 @@
+"""The training loop: batches, optimizer, checkpoints, logs, several processes."""

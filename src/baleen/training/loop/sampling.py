@@ -1,0 +1,96 @@
+"""Which examples a step takes: a function of the seed and the step, so that any step can be made without those before.
+
+The examples are shuffled anew for every epoch, and the epochs stand end to end: one endless row of places.  Step `s` of
+batches of `b` takes the places from `s * b` on.  A `Part` is one process's, or one pass's, share of a step.
+
+With weights, an example of half the largest weight stands in every second epoch, one of a tenth in every tenth: how often
+each has been taken is never off by more than one, and in which of them is up to the seed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from baleen.core.errors import TrainingError
+
+
+@dataclass(frozen=True)
+class Part:
+    """Share `index` of `count` equal shares."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, places: range) -> range:
+        size = len(places) // self.count
+        return places[self.index * size : (self.index + 1) * size]
+
+
+WHOLE = Part()
+
+
+class Order:
+    """`size` examples in batches of `batch_size`, for ever, shuffled by `seed`, as often as their `weights` say."""
+
+    def __init__(self, size: int, batch_size: int, seed: int, weights: Sequence[float] | None = None) -> None:
+        if size < 1:
+            raise TrainingError("there is nothing to train on: no examples were given")
+        self._batch_size, self._seed = batch_size, seed
+        given = np.ones(size) if weights is None else np.asarray(weights, float)
+        if len(given) != size or not given.min() > 0:
+            raise TrainingError(f"{len(given)} weights for {size} examples; expected one above 0 for each")
+        self._shares = given / given.max()
+        self._phases = np.random.default_rng([seed, 2]).random(size)
+        self._starts = [0]  # the first place of every epoch that is known, and of the one after it
+        self._shuffled: dict[int, npt.NDArray[np.int64]] = {}
+
+    def places(self, step: int, part: Part = WHOLE) -> range:
+        start = step * self._batch_size
+        return part.of(range(start, start + self._batch_size))
+
+    def row(self, place: int) -> int:
+        """The example that stands at `place`."""
+        while self._starts[-1] <= place:
+            self._starts.append(self._starts[-1] + int(self._counts(len(self._starts) - 1).sum()))
+        epoch = bisect_right(self._starts, place) - 1
+        if epoch not in self._shuffled:
+            self._shuffled = {known: self._shuffled[known] for known in self._shuffled if known == epoch - 1}
+            self._shuffled[epoch] = self._epoch(epoch)
+        return int(self._shuffled[epoch][place - self._starts[epoch]])
+
+    def _counts(self, epoch: int) -> npt.NDArray[np.int64]:
+        """How often each example stands in an epoch."""
+        ends = np.floor(np.outer([epoch, epoch + 1], self._shares) + self._phases)
+        counts: npt.NDArray[np.int64] = np.diff(ends, axis=0)[0].astype(np.int64)
+        return counts
+
+    def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
+        rows = np.repeat(np.arange(len(self._shares)), self._counts(epoch))
+        return np.random.default_rng([self._seed, 0, epoch]).permutation(rows)
+
+    def rng(self, place: int) -> np.random.Generator:
+        """Randomness for what else is drawn for the example at `place`."""
+        return np.random.default_rng([self._seed, 1, place])
+
+
+class Asked(Protocol):
+    """A record of one question."""
+
+    @property
+    def qid(self) -> str: ...
+
+
+Weights = Mapping[str, float]
+
+
+def weights_of(records: Sequence[Asked], weights: Weights | None) -> list[float] | None:
+    """The weight of each record by its question, 1 where none is given; None where that is so of all."""
+    if not weights:
+        return None
+    return [weights.get(record.qid, 1.0) for record in records]

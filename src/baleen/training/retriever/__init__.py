@@ -1,0 +1,1 @@
+"""Retriever training: batches, loss, task."""

@@ -1,0 +1,153 @@
+"""What a retriever is trained on, a batch at a time: queries, and for each a passage to find and some to pass by.
+
+Queries and passages are laid out so that little of the work is padding (see layouts.py).  A passage that several
+queries of a batch share is encoded once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
+
+from baleen.core.errors import ConfigError, TrainingError
+from baleen.core.types import Lookup, Query
+from baleen.models.tokens import InputMaker, moved
+from baleen.training.loop.logs import Load
+from baleen.training.loop.sampling import WHOLE, Order, Part, Weights, weights_of
+from baleen.training.packing import Grouped, Ids, Packed, PassageRows, QueryRows, Row, pad_token
+
+
+class Labelled(Protocol):
+    """A query at one hop, the passages that it should find and those that it should not."""
+
+    @property
+    def qid(self) -> str: ...
+    @property
+    def hop(self) -> int: ...
+    @property
+    def query(self) -> Query: ...
+    @property
+    def positives(self) -> tuple[str, ...]: ...
+    @property
+    def negatives(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class RetrieverTraining:
+    """What a retriever learns from; the defaults are the paper's.
+
+    `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
+    (those of the same process and pass).  Scores are divided by `temperature`.  `packing` puts many texts into one row
+    (None: on a GPU, where the backbone takes it); without it, `most_padding` is the largest share of padding that goes
+    through the model.
+    """
+
+    negatives: int = 1
+    in_batch: bool = False
+    temperature: float = 1.0
+    packing: bool | None = None
+    most_padding: float = 0.125
+
+    def __post_init__(self) -> None:
+        if self.negatives < 0 or (self.negatives == 0 and not self.in_batch):
+            raise ConfigError(f"negatives = {self.negatives}, which should be at least 1, or 0 with in_batch")
+        if self.temperature <= 0:
+            raise ConfigError(f"temperature = {self.temperature}, which should be above 0")
+        if not 0 <= self.most_padding < 1:
+            raise ConfigError(f"most_padding = {self.most_padding}, which should be a share below 1")
+
+
+@dataclass(frozen=True, eq=False)
+class RetrieverBatch:
+    """B queries and the P passages that they are to be scored against, laid out as `texts`.
+
+    `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool those that are other
+    positives of its question.
+    """
+
+    texts: Grouped | Packed
+    columns: Tensor
+    forbidden: Tensor
+    load: Load
+
+    def to(self, device: torch.device) -> Self:
+        return dataclasses.replace(self, **moved(self, device), texts=self.texts.to(device))
+
+
+class RetrieverBatches:
+    """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid.
+
+    Records of questions that have one of `weights` come as often as it says.  `tokens` are those of passages that are known
+    already, by pid.  Batches are `Packed` or `Grouped` as `packing` says.
+    """
+
+    def __init__(
+        self,
+        inputs: InputMaker,
+        records: Sequence[Labelled],
+        passage: Lookup,
+        config: RetrieverTraining,
+        *,
+        batch_size: int,
+        seed: int,
+        packing: bool = False,
+        weights: Weights | None = None,
+        tokens: Mapping[str, Ids] | None = None,
+    ) -> None:
+        _check(records, config)
+        self._packing, self._pad = packing, pad_token(inputs)
+        self._records, self._config = records, config
+        self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
+        self._queries = QueryRows(inputs, lambda row: records[row].query)
+        self._passages = PassageRows(inputs, passage, tokens)
+        self._gold: dict[str, set[str]] = {}
+        for record in records:
+            self._gold.setdefault(record.qid, set()).update(record.positives)
+
+    def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
+        places = self._order.places(step, part)
+        rows = [self._order.row(place) for place in places]
+        records = [self._records[row] for row in rows]
+        drawn = [self._draw(record, place) for record, place in zip(records, places, strict=True)]
+        pids = list(dict.fromkeys(pid for chosen in drawn for pid in chosen))
+        number = {pid: column for column, pid in enumerate(pids)}
+        columns = torch.tensor([[number[pid] for pid in chosen] for chosen in drawn])
+        texts = [*self._queries.rows(rows), *self._passages.rows(pids)]
+        laid_out = self._lay_out(texts[: len(rows)], texts[len(rows) :])
+        return RetrieverBatch(
+            laid_out,
+            columns,
+            self._forbidden(records, pids, columns),
+            Load(len(rows), sum(map(len, texts)), laid_out.slots, sum(len(text) ** 2 for text in texts)),
+        )
+
+    def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> Grouped | Packed:
+        if self._packing:
+            return Packed.of(queries, passages)
+        return Grouped.of(queries, passages, self._pad, self._config.most_padding)
+
+    def _draw(self, record: Labelled, place: int) -> list[str]:
+        """One of the record's positives and some of its negatives, twice the same where it has too few."""
+        rng = self._order.rng(place)
+        positive = record.positives[rng.integers(len(record.positives))]
+        if not self._config.negatives:
+            return [positive]
+        few = len(record.negatives) < self._config.negatives
+        picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
+        return [positive, *(record.negatives[i] for i in picked)]
+
+    def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
+        gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
+        return gold.scatter(1, columns[:, :1], False)
+
+
+def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:
+    for record in records:
+        lacking = "positives" if not record.positives else "negatives"
+        if not record.positives or (config.negatives and not record.negatives):
+            raise TrainingError(f"query '{record.qid}' has no {lacking} at hop {record.hop}: leave such records out")

@@ -1,0 +1,196 @@
+"""The focused score of every query of a batch with every passage of it, without keeping a similarity for the way back.
+
+Of 48 queries of 250 vectors and 192 passages of 250, similarities take 2.3 GB, and what autograd keeps of the steps from
+them to their maxima several times that.  Here each query's are made, reduced and let go; where each maximum stood is
+all that the gradient needs.
+
+Training FLIPR: the focused score of passages to find against that of passages to pass by.
+
+train_retriever(encoder, records, corpus.__getitem__, "runs/retriever", TrainConfig(steps=10_000))
+encoder.save("checkpoints/retriever")
+
+ColBERT is trained the same way: an encoder whose `query_focus` and `facts_focus` are None sums over all vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from baleen.core.config import override, to_mapping
+from baleen.core.errors import ConfigError
+from baleen.core.types import Lookup
+from baleen.index.scoring import FACTS_FOCUS, QUERY_FOCUS, focus, focused_score
+from baleen.models.encoder import Encoder
+from baleen.training.loop.config import TrainConfig
+from baleen.training.loop.sampling import Weights, weights_of
+from baleen.training.loop.trainer import Outcome, Trainer
+from baleen.training.losses import in_batch_loss, ranking_loss
+from baleen.training.packing import Ids, can_pack, pad_token
+from baleen.training.retriever.batches import Labelled, RetrieverBatch, RetrieverBatches, RetrieverTraining
+
+AT_ONCE = 2**28  # similarities: 1 GB of them
+
+
+def lean_focused_score(
+    query: Tensor,
+    query_mask: Tensor,
+    facts: Tensor,
+    facts_mask: Tensor,
+    passages: Tensor,
+    passage_mask: Tensor,
+    *,
+    query_focus: int | None = QUERY_FOCUS,
+    facts_focus: int | None = FACTS_FOCUS,
+) -> Tensor:
+    """`focused_score` of queries with shared passages (P, M, d): (Q, P), with the same gradients."""
+    parts = ((query, query_mask, query_focus), (facts, facts_mask, facts_focus))
+    terms = [
+        focus(best_matches(vectors, passages, passage_mask), keep, mask.unsqueeze(1))
+        for vectors, mask, keep in parts
+        if vectors.shape[1]
+    ]
+    return torch.stack(terms).sum(dim=0)
+
+
+def best_matches(vectors: Tensor, passages: Tensor, mask: Tensor, at_once: int | None = None) -> Tensor:
+    """How well each vector is matched by each passage: (Q, N, d), (P, M, d), (P, M) bool -> (Q, P, N).
+
+    A token whose mask is False never wins; a passage without any other matches with 0.
+    """
+    found: Tensor = _BestMatches.apply(vectors, passages, mask, at_once or AT_ONCE)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _BestMatches(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, passages: Tensor, mask: Tensor, at_once: int) -> Tensor:
+        shape = (len(vectors), len(passages), vectors.shape[1])
+        matches, winners = vectors.new_empty(shape), vectors.new_empty(shape, dtype=torch.int16)
+        absent = ~mask[None, :, None]  # (1, P, 1, M)
+        for part in _parts(vectors, passages, at_once):
+            similarity = torch.einsum("qnd,pmd->qpnm", vectors[part], passages).masked_fill_(absent, -torch.inf)
+            matches[part], winners[part] = similarity.max(dim=-1)
+        some = mask.any(dim=1)[None, :, None]
+        ctx.save_for_backward(vectors, passages, winners, some)
+        ctx.at_once = at_once
+        return torch.where(some, matches, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (gradient,) = gradients
+        vectors, passages, winners, some = ctx.saved_tensors
+        of_vectors, of_passages = torch.empty_like(vectors), torch.zeros_like(passages)
+        gradient = torch.where(some, gradient, 0.0)
+        for part in _parts(vectors, passages, ctx.at_once):
+            shares = gradient.new_zeros((*gradient[part].shape, passages.shape[1]))  # (q, P, N, M)
+            shares.scatter_(3, winners[part].long().unsqueeze(3), gradient[part].unsqueeze(3))
+            of_vectors[part] = torch.einsum("qpnm,pmd->qnd", shares, passages)
+            of_passages += torch.einsum("qpnm,qnd->pmd", shares, vectors[part])
+        return of_vectors, of_passages, None, None
+
+
+def _parts(vectors: Tensor, passages: Tensor, at_once: int) -> Iterator[slice]:
+    """As many queries as have `at_once` similarities, one at least."""
+    each = vectors.shape[1] * passages.shape[0] * passages.shape[1]
+    size = max(1, at_once // max(1, each))
+    return (slice(start, start + size) for start in range(0, len(vectors), size))
+
+
+def train_retriever(
+    encoder: Encoder,
+    records: Sequence[Labelled],
+    passage: Lookup,
+    folder: str | Path,
+    train: TrainConfig | None = None,
+    config: RetrieverTraining | None = None,
+    *,
+    evaluate: Callable[[], float | Mapping[str, float]] | None = None,
+    weights: Weights | None = None,
+    tokens: Mapping[str, Ids] | None = None,
+    resume: bool = False,
+) -> Outcome:
+    """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
+
+    `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
+    raises KeyError for a pid that it does not know.  `weights` says how often questions are taken, by qid (default: 1);
+    `tokens` holds those of passages that are known already.
+    """
+    train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
+    task = RetrieverTask(encoder, config)
+    batches = RetrieverBatches(
+        encoder.inputs,
+        records,
+        passage,
+        config,
+        batch_size=train.batch_size,
+        seed=train.seed,
+        packing=_packing(encoder, config.packing),
+        weights=weights,
+        tokens=tokens,
+    )
+    about = {**to_mapping(config), **_about(encoder, records, weights)}
+    trainer = Trainer(encoder.model, batches.batch, task.loss, train, folder, evaluate=evaluate, about=about)
+    return trainer.run(resume=resume)
+
+
+def _packing(encoder: Encoder, wanted: bool | None) -> bool:
+    if wanted is None and encoder.device.type != "cuda":
+        return False
+    possible = wanted is not False and can_pack(encoder.model, pad_token(encoder.inputs))
+    if wanted and not possible:
+        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
+    return possible
+
+
+def _about(encoder: Encoder, records: Sequence[Labelled], weights: Weights | None) -> dict[str, Any]:
+    """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
+    digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
+    for record in records:
+        digest.update(f"{record.qid}\t{record.hop}\t{record.positives}\t{len(record.negatives)}\n".encode())
+    return {"encoder": to_mapping(encoder.config), "records": digest.hexdigest()[:16]}
+
+
+class RetrieverTask:
+    """The loss of a batch under an encoder's model and focus."""
+
+    def __init__(self, encoder: Encoder, config: RetrieverTraining) -> None:
+        self._encoder, self._config = encoder, config
+
+    def loss(self, batch: RetrieverBatch) -> dict[str, Tensor]:
+        """`loss`, and `accuracy`: how often a positive beats its own negatives."""
+        scores = self.scores(batch)  # (B, P) in-batch, else (B, 1 + n)
+        own = scores.gather(1, batch.columns) if self._config.in_batch else scores
+        accuracy = (own.argmax(dim=1) == 0).float().mean()
+        return {"loss": self._ranking(scores, batch), "accuracy": accuracy}
+
+    def _ranking(self, scores: Tensor, batch: RetrieverBatch) -> Tensor:
+        if not self._config.in_batch:
+            return ranking_loss(scores, self._config.temperature)
+        return in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=self._config.temperature)
+
+    def scores(self, batch: RetrieverBatch) -> Tensor:
+        """Of every query with its own passages (B, 1 + n), or `in_batch` with all passages (B, P)."""
+        queries, passages = batch.texts.encode(self._encoder.model)
+        vectors, mask = passages.vectors, passages.mask
+        if not self._config.in_batch:
+            vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
+        query_focus, facts_focus = self._encoder.focus
+        score = lean_focused_score if self._config.in_batch else focused_score
+        # In float32, whatever the backbone computes in: scores are sums of many small differences.
+        with torch.autocast(vectors.device.type, enabled=False):
+            return score(
+                queries.query,
+                queries.query_mask,
+                queries.facts,
+                queries.facts_mask,
+                vectors,
+                mask,
+                query_focus=query_focus,
+                facts_focus=facts_focus,
+            )

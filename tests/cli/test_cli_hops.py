@@ -1,0 +1,500 @@
+"""`baleen verify` and `baleen ask`: what they print, how they exit, and how a file of claims survives a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baleen import cli
+from baleen.cli.show import VERIFY, Chain
+from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
+from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
+from baleen.index.index import Index
+from baleen.models.folder import write_model
+from cli_fakes import Baleen, Done
+from fakes import CORPUS, bert_folder, tiny_encoder
+
+CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
+KEYS = {"query", "facts", "doubtful", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
+SETTINGS = {
+    # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
+    "condenser": {"pool": 2, "threshold": -1000.0, "max_facts": 2},
+    "run": {"hops": 2, "k": 3},
+}
+READING = ("sentences", "facts", "reranker", "verifier", "answerer")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole model as `model`, one of retriever and reranker as `bare`, another as `other`, and an index of each."""
+    from baleen.models.cross_encoder import CrossEncoder
+
+    home = tmp_path_factory.mktemp("home")
+    reading = CrossEncoder.from_backbone(bert_folder(home / "cross", seed=3))
+    for name, seed, components, settings in (
+        ("model", 0, READING, SETTINGS),
+        ("bare", 0, ("reranker",), {}),
+        ("other", 1, READING, SETTINGS),
+    ):
+        encoder = tiny_encoder(home / f"backbone-{name}", seed=seed)
+        encoder.save(home / name / "retriever")
+        reading.save(home / name / "reading")
+        write_model(home / name, {"retriever": "retriever", **dict.fromkeys(components, "reading")}, settings)
+        Index.build(home / f"{name}.index", CORPUS, encoder, bits=4)
+    return home
+
+
+@pytest.fixture
+def baleen(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
+    """Runs `verify` or `ask` in an empty folder, with the model and the index named `model` unless others are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(command: str, *arguments: str, model: str = "model") -> Done:
+        capfd.readouterr()
+        places = ("--model", str(home / model), "--index", str(home / f"{model}.index"))
+        monkeypatch.setattr("sys.argv", ["baleen", command, *arguments, *places])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capfd.readouterr()
+        return Done(int(stop.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+def write_claims(path: str, count: int) -> list[dict[str, Any]]:
+    claims = [{"id": f"c{n}", "claim": f"{CORPUS[n % len(CORPUS)].title} is number {n}."} for n in range(count)]
+    Path(path).write_text("".join(json.dumps(claim) + "\n" for claim in claims))
+    return claims
+
+
+def ids(path: str) -> list[str]:
+    return [json.loads(line)["id"] for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_a_verdict_is_one_json_document_and_nothing_else(baleen: Baleen) -> None:
+    done = baleen("verify", CLAIM, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert set(done.json) == KEYS | {"verdict"}
+    assert (done.json["query"], done.json["untrained"], done.json["stopped"]) == (CLAIM, [], "")
+    verdict = Verdict.from_json(done.json["verdict"])
+    assert set(verdict.probabilities) == {"supported", "not supported"}
+    assert verdict.probability == max(verdict.probabilities.values()) == verdict.probabilities[verdict.label]
+    assert len(done.json["hops"]) == 2
+    assert done.json["seconds"] > 0
+
+
+def test_facts_passages_and_hops_agree(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--json").json
+    facts = [Fact.from_json(fact) for fact in found["facts"]]
+    assert [fact.hop for fact in facts] == [2, 2]
+    for fact in facts:
+        assert next(p for p in CORPUS if p.pid == fact.pid).sentences[fact.sid] == fact.text
+    carrying = {fact.pid for fact in facts}
+    passages = found["passages"]
+    assert [set(passage) for passage in passages] == [{"pid", "title", "score", "hop", "rank", "fact_score"}] * 6
+    assert {passage["pid"] for passage in passages[: len(carrying)]} == carrying
+    assert all((passage["fact_score"] is not None) == (passage["pid"] in carrying) for passage in passages)
+    for passage in passages:
+        hit = found["hops"][passage["hop"] - 1]["ranking"]["hits"][passage["rank"] - 1]
+        assert (hit["pid"], hit["score"]) == (passage["pid"], passage["score"])
+    for told in found["hops"]:
+        words = told.pop("words")
+        assert words == Hop.from_json(told).words > 0
+
+
+def test_an_answer_names_the_sentence_it_stands_in(baleen: Baleen) -> None:
+    done = baleen("ask", "Who is the mayor of Vardal?", "--json")
+    assert (done.code, set(done.json)) == (0, KEYS | {"answer"})
+    answer = Answer.from_json(done.json["answer"])
+    assert answer.text in ("yes", "no") or any(
+        (answer.pid, answer.sid) == (fact["pid"], fact["sid"]) for fact in done.json["facts"]
+    )
+
+
+def test_a_person_reads_the_chain(baleen: Baleen) -> None:
+    done = baleen("verify", CLAIM)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == f"Claim: {CLAIM}"
+    for number in (1, 2):
+        (head,) = [line for line in lines if line.startswith(f"Hop {number}  3 passages in ")]
+        assert sum(passage.title in head for passage in CORPUS) >= 3
+    found = baleen("verify", CLAIM, "--json").json
+    for hop in found["hops"]:
+        for fact in hop["condensed"]["facts"]:
+            assert any(line.strip().endswith(fact["text"]) for line in lines)
+    assert "dropped again" in done.out
+    assert "over the limit of 2 facts" in done.out
+    assert f"Verdict: {found['verdict']['label']}, probability " in done.out
+    assert f"2 facts, {found['hops'][-1]['words']} words of context, " in done.out
+    assert "untrained" not in done.out
+    assert "\x1b" not in done.out
+    assert max(map(len, lines)) > 80
+
+
+def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys: pytest.CaptureFixture[str]) -> None:
+    old, joined, new = CORPUS[0].fact(1, 2.0, 1), CORPUS[1].fact(0, -3.0, 1), CORPUS[2].fact(0, 1.0, 2)
+    judged = tuple(Judgement(fact.pid, fact.sid, None, fact.score, kept=True) for fact in (old, joined, new))
+
+    def told(*facts: Fact, judgements: tuple[Judgement, ...] = judged) -> str:
+        hop = Hop(Query(CLAIM, (old,)), condensed=Condensed(facts, judgements))
+        Chain(VERIFY, Titles()).hop(2, hop)  # type: ignore[arg-type]
+        return capsys.readouterr().out
+
+    said = f"  taken up after all\n     -3.00  {joined.title}: {joined.text}\n"
+    assert told(joined, old).endswith("0 facts kept in 0.0 ms, beside 1 from before\n" + said)
+    assert "taken up" not in told(old, new)
+    assert "taken up" not in told(joined, judgements=()), (
+        "the other half of a hybrid goes on where this one has stopped"
+    )
+
+
+class Titles:
+    def passage(self, pid: str) -> Passage:
+        return next(passage for passage in CORPUS if passage.pid == pid)
+
+
+def test_a_person_reads_the_answer(baleen: Baleen) -> None:
+    done = baleen("ask", "Who is the mayor of Vardal?", "-k", "2,4", "--pipeline", "hybrid")
+    assert done.code == 0
+    assert done.out.startswith("Question: Who is the mayor of Vardal?\n")
+    assert "Answer: " in done.out
+    assert "Hop 2  4 passages" in done.out
+
+
+def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "-k", "1,2,3", "--hops", "3", "--pipeline", "rerank", "--json").json
+    assert [len(hop["ranking"]["hits"]) for hop in found["hops"]] == [1, 2, 3]
+    assert [fact["sid"] for fact in found["facts"]] == [-1, -1, -1]
+    assert len(baleen("verify", CLAIM, "-k", "2", "--json").json["hops"]) == 2
+
+
+@pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
+def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
+    arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
+    found = baleen(*arguments, "--threshold", "1e6").json
+    assert (found["facts"], found["threshold"]) == ([], 1e6)
+    reasons = {each["reason"] for hop in found["hops"] for each in hop["condensed"]["judgements"]}
+    assert "not above the threshold of 1e+06" in reasons
+    lower = baleen(*arguments, "--threshold", "-1000").json
+    usual = baleen(*arguments).json
+    assert [fact["text"] for fact in lower["facts"]] == [fact["text"] for fact in usual["facts"]]
+    assert (lower["threshold"], "threshold" in usual) == (-1000.0, False)
+
+
+def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--threshold", "-1e6,1e6", "--json").json
+    assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
+    assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
+
+
+def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6", "--json").json
+    assert (found["facts"], found["threshold"]) == ([], [-1e6, -1e6, 1e6])
+    read = baleen("verify", CLAIM, "--threshold", "-1e6", "--json").json
+    assert read["doubtful"] == []
+    assert found["doubtful"] == read["facts"]
+    assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
+    assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
+    shown = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6").out
+    *_, doubtful = shown.partition("too doubtful to stand, left for the reader to weigh")
+    assert all(f"{fact['title']}: {fact['text']}" in doubtful for fact in read["facts"])
+    assert "dropped again" in doubtful, "what the last hop dropped for them"
+    assert f"0 facts, {len(read['facts'])} doubtful ones weighed beside" in shown
+
+
+def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--ranked-by", "reading", "--json").json
+    weighed = {
+        (each["pid"], each["sid"])
+        for hop in found["hops"]
+        for each in hop["condensed"]["judgements"]
+        if each["second"] is not None
+    }
+    ranks = [any(pid == passage["pid"] for pid, _ in weighed) for passage in found["passages"]]
+    assert ranks == sorted(ranks, reverse=True), "what was weighed comes first"
+    assert "--ranked-by" in baleen("verify", CLAIM, "--ranked-by", "luck").err
+
+
+def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "-k", "1,2", "--named-bonus", "1000", "--json").json
+    assert [hop["named"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
+    for more in ((), ("--named-bonus", "0")):
+        usual = baleen("ask", CLAIM, "-k", "1,2", *more, "--json").json
+        assert [hop["named"] for hop in usual["hops"]] == [{}, {}]
+
+
+def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
+    write_claims("claims.jsonl", 2)
+    arguments = ["verify", "--file", "claims.jsonl"]
+    lines = baleen(*arguments, "--named-bonus", "2").lines
+    assert [line["run"]["named_bonus"] for line in lines] == [2.0, 2.0]
+    for line in baleen(*arguments, "--named-bonus", "0").lines:
+        assert "named_bonus" not in line["run"], "results of before names were followed are taken up, too"
+    assert baleen(*arguments, "--named-bonus", "2", "--out", "out.jsonl").code == 0
+    before = Path("out.jsonl").read_bytes()
+    for more, part in (([], "is None"), (["--named-bonus", "0"], "is None"), (["--named-bonus", "2.5"], "is 2.5")):
+        done = baleen(*arguments, *more, "--out", "out.jsonl")
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert f"named_bonus was 2.0, and {part}" in done.err
+    assert baleen(*arguments, "--named-bonus", "2.0", "--out", "out.jsonl").code == 0
+    assert Path("out.jsonl").read_bytes() == before
+
+
+def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
+    done = baleen("verify", CLAIM, "--named-bonus", "inf")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "named_bonus = inf should be a number, 0 or above" in done.err
+
+
+def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
+    options = ("--stand-in", "--hops", "1", "--json")
+    assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
+    assert len(baleen("ask", CLAIM, *options, "--threshold", "-1e6", model="bare").json["facts"]) == 2
+
+
+def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
+    done = baleen("verify", CLAIM, "-k", "99", "--hops", "4")
+    assert "stopped early: no passage was left at hop 2" in done.out
+    assert "Hop 3" not in done.out
+
+
+def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
+    shown = baleen("verify", CLAIM, "--stand-in", "--hops", "2", "-k", "3", model="bare")
+    assert shown.code == 0
+    assert "untrained: condenser (a relevance score stands in)\n" in shown.out
+    assert "no verdict: the model has no verifier; `baleen train CONFIG.toml --stage verifier` makes one" in shown.out
+    asked = baleen("ask", CLAIM, "--stand-in", "--hops", "1", "--json", model="bare")
+    assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
+
+
+def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--json", "--explain", "--pipeline", "hybrid").json
+    assert set(found) == KEYS | {"verdict", "explanations"}
+    explained = found["explanations"]
+    assert {each["pid"] for each in explained} == {fact["pid"] for fact in found["facts"]}
+    for each in explained:
+        counted = [match["score"] for match in each["matches"] if match["counted"]]
+        assert sum(counted) == pytest.approx(each["score"], rel=1e-4)
+    shown = baleen("verify", CLAIM, "--explain").out
+    assert "query: " in shown.rpartition("words of context")[2]
+
+
+def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
+    write_claims("claims.jsonl", 2)
+    refusals = [
+        (["verify"], 2, "one text, or a file"),
+        (["verify", CLAIM, "--file", "claims.jsonl"], 2, "one text, or a file"),
+        (["verify", CLAIM, "--out", "out.jsonl"], 2, "--out takes"),
+        (["verify", "--file", "claims.jsonl", "--json"], 2, "JSON lines"),
+        (["verify", "--file", "claims.jsonl", "--out", "nowhere/out.jsonl"], 2, "no folder nowhere"),
+        (["verify", "--file", "nowhere.jsonl"], 2, "nowhere.jsonl"),
+        (["verify", CLAIM, "-k", "ten"], 2, "should be a number"),
+        (["verify", CLAIM, "-k", "3,0"], 2, "at least 1"),
+        (["verify", CLAIM, "--hops", "0"], 2, "--hops"),
+        (["verify", CLAIM, "--pipeline", "guess"], 2, "--pipeline"),
+        (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
+        (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
+        (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
+        (["verify", CLAIM, "--threshold", "1,3,2"], 2, "none of them below the one before"),
+        (["verify", CLAIM, "--threshold", "1,2,3,4"], 2, "--threshold 1,2,3,4: should be"),
+        (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
+        (["verify", CLAIM, "--named-bonus", "-1"], 2, "--named-bonus"),
+        (["ask", CLAIM, "--named-bonus", "much"], 2, "--named-bonus"),
+        (["ask", "  "], QueryError.exit_code, "empty"),
+        (["ask", "\udcff"], QueryError.exit_code, "half a character"),
+    ]
+    for arguments, code, part in refusals:
+        done = baleen(*arguments, model="nowhere")
+        assert (done.code, done.out) == (code, ""), arguments
+        assert part in done.said
+    for model, code, part in (
+        ("nowhere", IndexNotFoundError.exit_code, "nowhere.index: no index here"),
+        ("bare", CheckpointError.exit_code, "--stage verifier"),
+    ):
+        done = baleen("verify", CLAIM, model=model)
+        assert (done.code, done.out) == (code, "")
+        assert part in done.said
+
+
+BAD = {
+    "no JSON": "not json",
+    "a list": '[{"claim": "x"}]',
+    "no text": '{"id": 2}',
+    "a text that is none": '{"claim": 3}',
+    "an empty claim": '{"claim": " "}',
+    "half a character": '{"claim": "\\ud800"}',
+    "an id that is none": '{"id": [1], "claim": "x"}',
+    "an id that is there": '{"uid": "1", "claim": "x"}',
+}
+
+
+@pytest.mark.parametrize("line", BAD.values(), ids=BAD.keys())
+def test_a_bad_line_is_named_before_anything_is_computed(baleen: Baleen, line: str) -> None:
+    Path("bad.jsonl").write_text('{"claim": "x"}\n' + line + "\n")
+    done = baleen("verify", "--file", "bad.jsonl", "--out", "out.jsonl", model="nowhere")
+    assert (done.code, done.out) == (DatasetError.exit_code, "")
+    assert done.err.startswith("error: bad.jsonl:2: ")
+    assert done.err.count("\n") == 1
+    assert not Path("out.jsonl").exists()
+
+
+def test_results_are_not_written_under_a_name_that_promises_compression(baleen: Baleen) -> None:
+    Path("claims.jsonl").write_text('{"claim": "x"}\n')
+    done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl.gz", model="nowhere")
+    assert (done.code, done.out) == (ConfigError.exit_code, "")
+    assert "out.jsonl.gz: would not be compressed" in done.err
+
+
+def test_an_empty_file_and_a_bad_list_are_named(baleen: Baleen) -> None:
+    Path("empty.jsonl").write_text("\n")
+    assert "empty.jsonl: an empty file" in baleen("verify", "--file", "empty.jsonl").err
+    Path("bad.json").write_text('[{"claim": "x"},\n {"no": "claim"}]')
+    assert "bad.json: record 2: " in baleen("verify", "--file", "bad.json").err
+    Path("broken.json").write_text('[{"claim": "x"},')
+    assert baleen("verify", "--file", "broken.json").code == DatasetError.exit_code
+
+
+def test_a_file_goes_to_standard_output_as_lines(baleen: Baleen) -> None:
+    records = [{"question": "whales?"}, {"qid": 7, "text": "Who sings?"}, {"_id": "x", "claim": "Tromsk is a town."}]
+    Path("list.json").write_text(json.dumps(records, indent=1))
+    done = baleen("ask", "--file", "list.json", "--batch-size", "2")
+    assert (done.code, done.err) == (0, "")
+    assert [(line["id"], line["query"]) for line in done.lines] == [
+        ("1", "whales?"),
+        ("7", "Who sings?"),
+        ("x", "Tromsk is a town."),
+    ]
+    assert all(set(line) == KEYS | {"id", "run", "answer"} for line in done.lines)
+
+
+def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
+    claims = write_claims("claims.jsonl", 3)
+    lines = baleen("verify", "--file", "claims.jsonl", "--explain").lines
+    alone = baleen("verify", claims[1]["claim"], "--json", "--explain").json
+    assert [fact["text"] for fact in lines[1]["facts"]] == [fact["text"] for fact in alone["facts"]]
+    assert lines[1]["verdict"]["probability"] == pytest.approx(alone["verdict"]["probability"], abs=1e-4)
+    assert len(lines[1]["explanations"]) == len(alone["explanations"])
+
+
+def test_a_stand_in_is_named_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+    write_claims("claims.jsonl", 3)
+    done = baleen("verify", "--file", "claims.jsonl", "--stand-in", "-k", "2", "--batch-size", "1", model="bare")
+    assert len(done.lines) == 3
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["untrained", "no verdict"]
+
+
+def test_a_run_that_was_killed_is_taken_up_where_it_ended(baleen: Baleen, home: Path) -> None:
+    claims = write_claims("claims.jsonl", 40)
+    arguments = ["verify", "--file", "claims.jsonl", "--out", "out.jsonl"]
+    places = ["--model", str(home / "model"), "--index", str(home / "model.index")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "baleen", *arguments, *places, "--batch-size", "1"], stderr=subprocess.PIPE
+    )
+    out = Path("out.jsonl")
+    try:
+        deadline = time.monotonic() + 120
+        while not (out.exists() and out.read_bytes().count(b"\n") >= 3):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    killed_at = out.read_bytes().count(b"\n")
+    assert 3 <= killed_at < 40
+    done = baleen(*arguments)
+    assert (done.code, done.out) == (0, "")
+    assert ids("out.jsonl") == [claim["id"] for claim in claims]
+
+
+def test_half_a_last_line_is_cut_off(baleen: Baleen) -> None:
+    claims = write_claims("claims.jsonl", 3)
+    assert baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl").code == 0
+    whole = Path("out.jsonl").read_bytes()
+    ends = [0, *(place + 1 for place, byte in enumerate(whole) if byte == ord("\n"))]
+    for end in (5, ends[1] + 1000, len(whole) - 1):
+        Path("out.jsonl").write_bytes(whole[:end])
+        assert baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl").code == 0
+        assert ids("out.jsonl") == [claim["id"] for claim in claims]
+        kept = max(place for place in ends if place <= end)
+        assert Path("out.jsonl").read_bytes()[:kept] == whole[:kept]
+
+
+def test_a_finished_file_is_left_as_it_is_and_a_longer_one_is_completed(baleen: Baleen) -> None:
+    write_claims("claims.jsonl", 2)
+    baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
+    before = Path("out.jsonl").read_bytes()
+    assert baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl", "--batch-size", "1").code == 0
+    assert Path("out.jsonl").read_bytes() == before
+    write_claims("claims.jsonl", 4)
+    baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
+    assert Path("out.jsonl").read_bytes().startswith(before)
+    assert ids("out.jsonl") == ["c0", "c1", "c2", "c3"]
+
+
+def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
+    write_claims("claims.jsonl", 2)
+    arguments = ["--file", "claims.jsonl", "--out", "out.jsonl"]
+    assert baleen("verify", *arguments).code == 0
+    before = Path("out.jsonl").read_bytes()
+    for command, more, model, part in (
+        ("ask", [], "model", "command was verify, and is ask"),
+        ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
+        ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
+        ("verify", ["--explain"], "model", "explain was False, and is True"),
+        ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
+        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was hops, and is reading"),
+        ("verify", ["--named-bonus", "2"], "model", "named_bonus was None, and is 2.0"),
+        ("verify", [], "other", "index was "),
+    ):
+        done = baleen(command, *arguments, *more, model=model)
+        assert (done.code, done.out) == (ConfigError.exit_code, "")
+        assert done.err.startswith("error: out.jsonl:1: made by another run (")
+        assert part in done.err
+    Path("claims.jsonl").write_text('{"id": "c1", "claim": "Something else."}\n')
+    assert "'c1' is of another text" in baleen("verify", *arguments).err
+    assert Path("out.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"my notes", b"my notes\n", b'{"id": "c0", "claim": "x"}', b"{}\n[]\n"])
+def test_a_file_that_holds_something_else_is_left_alone(baleen: Baleen, content: bytes) -> None:
+    write_claims("claims.jsonl", 1)
+    Path("out.jsonl").write_bytes(content)
+    done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
+    assert (done.code, Path("out.jsonl").read_bytes()) == (ConfigError.exit_code, content)
+    assert "out.jsonl:1: " in done.err
+
+
+def test_two_processes_do_not_write_to_one_file(baleen: Baleen) -> None:
+    import fcntl
+
+    write_claims("claims.jsonl", 1)
+    with Path("out.jsonl").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
+    assert (done.code, os.path.getsize("out.jsonl")) == (ConfigError.exit_code, 0)
+    assert "another process" in done.err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom baleen.cli.app import main\nsys.argv = ['baleen', 'verify', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*{'torch', 'transformers', 'numba', 'numpy'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--stand-in" in run.stdout
+    assert run.stderr.split() == []

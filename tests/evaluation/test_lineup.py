@@ -1,0 +1,58 @@
+"""Several runs in one table: which columns it has, and what stands in them."""
+
+from __future__ import annotations
+
+from baleen.data.example import Example
+from baleen.evaluation.results import Prediction, Result
+from baleen.evaluation.tables import columns, entry, hop_numbers, hops_table, lineup_table
+
+
+def result(qid: str, hops: int | None, **metrics: float) -> Result:
+    named = {name.replace("_at_", "@"): value for name, value in metrics.items()}
+    return Result(Example(qid, "x", ("p0",), hops=hops), Prediction(), named)
+
+
+OURS = [result("q1", 2, retrieval_at_100=1, all_at_100=1), result("q2", 3, all_at_100=0)]
+THEIRS = [result("q1", 2, retrieval_at_100=0, all_at_100=0, passage_em=1)]
+
+
+def test_columns_are_the_papers_and_only_those_that_some_run_has() -> None:
+    entries = [entry("ours", OURS), entry("theirs", THEIRS)]
+    assert columns("hover", entries) == ["retrieval@100", "all@100", "passage_em"]
+    assert columns("own", entries) == ["all@100", "passage_em"]
+
+
+def test_with_other_cutoffs_recall_at_the_deepest_comes_first() -> None:
+    deep = [result("q1", 2, all_at_3=0, all_at_7=1, mean_at_7=1, passage_em=1)]
+    assert columns("musique", [entry("ours", deep)]) == ["all@7", "passage_em"]
+
+
+def test_where_none_of_them_is_there_every_metric_is_a_column() -> None:
+    assert columns("musique", [entry("ours", [result("q1", 2, joint_em=1)])]) == ["joint_em"]
+
+
+def test_a_row_for_each_run_tells_over_how_many_questions() -> None:
+    entries = [entry("ours", OURS), entry("the | other", THEIRS)]
+    assert lineup_table(entries, ["retrieval@100", "all@100", "passage_em"]).splitlines() == [
+        "| run | questions | retrieval@100 | all@100 | passage_em |",
+        "| --- | --- | --- | --- | --- |",
+        "| ours | 2 | 100.0 (of 1) | 50.0 | - |",
+        "| the \\| other | 1 | 0.0 | 0.0 | 100.0 |",
+    ]
+
+
+def test_by_hops_a_run_without_such_questions_has_a_gap() -> None:
+    entries = [entry("ours", OURS), entry("theirs", THEIRS)]
+    assert hop_numbers(entries) == [2, 3]
+    assert hops_table(entries, "all@100").splitlines()[2:] == [
+        "| ours | 50.0 | 100.0 | 0.0 |",
+        "| theirs | 0.0 | 0.0 | - |",
+    ]
+
+
+def test_an_entry_goes_to_json_with_intervals_where_they_are_asked_for() -> None:
+    told = entry("ours", OURS, samples=10).to_json()
+    assert told["whole"]["metrics"]["all@100"] == 50.0
+    assert set(told["hops"]) == {2, 3}
+    assert told["whole"]["intervals"]
+    assert not entry("ours", OURS).whole.intervals

@@ -1,0 +1,218 @@
+"""What stands at the end of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from baleen.core.types import (
+    UNWEIGHED,
+    WHOLE,
+    Answer,
+    Condensed,
+    Fact,
+    Hit,
+    Hop,
+    Judgement,
+    Passage,
+    Query,
+    Ranking,
+    Trace,
+    Verdict,
+)
+from baleen.hops.evidence import standing, with_its_fact
+
+PASSAGES = {
+    pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
+}
+CLAIM = Query("claim")
+JOINS = (True, "the best of its passage, as fewer than 2 passages carried facts")
+
+
+def judged(place: str, first: float | None = None, second: float | None = None) -> Judgement:
+    """`judged("a1", 2.0)`: sentence 1 of passage a."""
+    return Judgement(place[0], int(place[1]), first, second, reason="as it was")
+
+
+def hop_of(pids: str, kept: dict[str, float], *judgements: Judgement, number: int = 1, before: str = "") -> Hop:
+    """One that found these passages and kept these sentences, of which those of `before` are of the hop before."""
+    facts = tuple(
+        PASSAGES[place[0]].fact(int(place[1]), score, number - (place[0] in before)) for place, score in kept.items()
+    )
+    ranking = Ranking(tuple(Hit(pid, -float(rank)) for rank, pid in enumerate(pids)))
+    said = tuple(replace(each, kept=f"{each.pid}{each.sid}" in kept) for each in judgements)
+    return Hop(CLAIM, ranking=ranking, condensed=Condensed(facts, said))
+
+
+def ended(*hops: Hop, **settings: Any) -> Trace:
+    return standing(Trace(CLAIM, hops), PASSAGES.__getitem__, **{"leading": -2.0, "final": -0.5} | settings)
+
+
+def facts(trace: Trace) -> dict[str, float]:
+    return {f"{fact.pid}{fact.sid}": fact.score for fact in trace.facts}
+
+
+def told(trace: Trace) -> dict[str, tuple[bool, str]]:
+    return {f"{each.pid}{each.sid}": (each.kept, each.reason) for each in trace.hops[-1].condensed.judgements}
+
+
+def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
+    hop = hop_of("ab", {"a0": 2.0, "a1": -0.5, "b0": -1.5}, judged("a0"), judged("a1"), judged("b0"), judged("b1"))
+    trace = ended(hop)
+    assert facts(trace) == {"a0": 2.0}, "a score on the threshold is not above it"
+    gone = (False, "not above the threshold of -0.5 at the end")
+    assert told(trace) == {"a0": (True, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
+    assert ended(*trace.hops) == trace, "what has ended stays as it is"
+
+
+DOUBTFUL = (False, "too doubtful to stand, left for the reader to weigh")
+
+
+def weighed(trace: Trace) -> list[str]:
+    return [f"{fact.pid}{fact.sid}" for fact in trace.final_query.facts]
+
+
+def of_three_thresholds(**settings: Any) -> Trace:
+    """Facts above all three (a0), two (b0, a1) and one of them (c0), in hop 1."""
+    kept = {"a0": 2.0, "b0": 0.5, "a1": -0.2, "c0": -1.5}
+    read = [judged(place, 1.0, score) for place, score in kept.items()]
+    return ended(hop_of("abc", kept, *read), read=-0.5, final=1.0, **settings)
+
+
+def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
+    trace = of_three_thresholds()
+    assert facts(trace) == {"a0": 2.0}
+    assert weighed(trace) == ["a0", "b0", "a1"], "in their order, whether they stand or not"
+    gone = (False, "not above the threshold of -0.5 at the end")
+    assert told(trace) == {"a0": (True, "as it was"), "b0": DOUBTFUL, "a1": DOUBTFUL, "c0": gone}
+    assert ended(*trace.hops, read=-0.5, final=1.0) == trace, "what has ended stays as it is"
+
+
+def test_without_a_threshold_of_its_own_a_reader_reads_what_stands() -> None:
+    trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
+    assert (weighed(trace), trace.hops[-1].condensed.doubtful) == (["a0"], ())
+    assert trace.final_query == trace.next_query
+    assert Trace(CLAIM).final_query == CLAIM
+
+
+def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
+    trace = of_three_thresholds(least=2)
+    assert facts(trace) == {"a0": 2.0, "b0": 0.5}
+    assert weighed(trace) == ["a0", "b0", "a1"]
+    assert (told(trace)["b0"], told(trace)["a1"]) == (JOINS, DOUBTFUL)
+
+
+def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
+    answered = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    assert answered.outcome == Answer("0", 0.9, "b", 0)
+    assert facts(answered) == {"a0": 2.0, "b0": 0.5}
+    assert told(answered)["b0"] == (True, "the answer stands in it")
+    assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
+
+
+def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew() -> None:
+    first = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    again = with_its_fact(first, Answer("1", 0.9, "a", 1))
+    assert facts(again) == {"a0": 2.0, "a1": -0.2}
+    assert (told(again)["a1"], told(again)["b0"]) == ((True, "the answer stands in it"), DOUBTFUL)
+    assert weighed(again) == weighed(first)
+    assert with_its_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
+
+
+def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
+    kept = {"a0": 2.0, "a1": 0.5, "a2": 0.7}
+    read = [judged(place, 1.0, score) for place, score in kept.items()]
+    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, least=2, most=3)
+    assert (facts(trace), weighed(trace)) == ({"a0": 2.0, "b0": -4.0}, ["a0", "a2", "b0"])
+    assert told(trace)["a1"] == (False, "over the limit of 3 facts")
+
+
+@pytest.mark.parametrize("outcome", [Answer("0", 0.9, "a", 0), Answer("yes", 0.9), Verdict("supported", 0.9)])
+def test_other_outcomes_change_nothing_about_the_facts(outcome: Answer | Verdict) -> None:
+    trace = of_three_thresholds()
+    assert with_its_fact(trace, outcome) == replace(trace, outcome=outcome)
+    assert with_its_fact(Trace(CLAIM), outcome) == Trace(CLAIM, outcome=outcome)
+
+
+def test_with_one_threshold_and_no_least_the_end_changes_nothing() -> None:
+    hop = hop_of("ab", {"a0": 2.0, "b0": -0.4}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -0.4))
+    assert ended(hop, leading=-0.5) == Trace(CLAIM, (hop,))
+
+
+def test_facts_that_came_with_a_query_stay() -> None:
+    hop = hop_of("", {"a0": -3.0, "a1": -2.0})
+    assert facts(ended(hop)) == {"a0": -3.0, "a1": -2.0}
+
+
+def test_a_run_without_a_hop_has_nothing_to_end() -> None:
+    assert ended(least=2) == Trace(CLAIM)
+
+
+def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is_too_few() -> None:
+    read = [judged("a0", 3.0, 2.0), judged("b0", 1.0, -2.5), judged("b1", 2.0, -3.0), judged("c0", 0.5, -2.5)]
+    trace = ended(hop_of("cba", {"a0": 2.0}, *read), least=2)
+    assert facts(trace) == {"a0": 2.0, "b1": -3.0}, "by the sum of both scores, with the score among the facts"
+    assert trace.facts[1] == Fact("b", 1, "B", "b says 1.", -3.0, 1)
+    assert told(trace)["b1"] == JOINS
+    assert told(trace)["b0"] == (False, "as it was")
+
+
+def test_what_was_to_lead_on_only_may_be_what_stands_after_all() -> None:
+    hop = hop_of("ab", {"a0": 2.0, "b0": -1.5, "a1": -1.0}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -1.5))
+    assert facts(ended(hop, least=2)) == {"a0": 2.0, "b0": -1.5}
+
+
+def test_as_many_passages_carry_facts_as_are_asked_for_and_no_more() -> None:
+    read = [judged(f"{pid}0", 0.0, -3.0 - rank) for rank, pid in enumerate("abcd")]
+    hop = hop_of("abcd", {}, *read)
+    for least in range(5):
+        assert list(facts(ended(hop, least=least))) == [f"{pid}0" for pid in "abcd"[:least]]
+    assert len(facts(ended(hop, least=9))) == 4, "there are no more"
+    enough = hop_of("abcd", {"c0": 1.0, "d0": 1.0}, *read)
+    assert facts(ended(enough, least=2)) == {"c0": 1.0, "d0": 1.0}, "though others are ranked before them"
+
+
+def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_order() -> None:
+    first = hop_of("ab", {"a0": 1.0, "b0": -1.0}, judged("a0", 1.0, 1.0), judged("b0", 4.0, -1.0))
+    read = [judged("c0", 2.0, 3.0), judged("a0", None, -4.0), judged("b0", None, -3.0)]
+    trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), least=2)
+    assert [(fact.pid, fact.score, fact.hop) for fact in trace.facts] == [("b", -3.0, 1), ("c", 3.0, 2)]
+    assert trace.hops[0] == first, "what earlier hops did is as it was"
+    assert told(trace)["b0"] == JOINS
+    assert trace.hops[1].condensed.judgements[2].first is None, "the last hop did not read it beside its passage again"
+
+
+def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
+    first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
+    trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), least=2)
+    assert facts(trace) == {"a0": 1.0, "b3": UNWEIGHED}, "its score beside its passage is none of a fact"
+    assert told(trace)["b3"] == JOINS
+
+
+def test_passages_that_were_not_retrieved_do_not_join() -> None:
+    given = judged("e0", None, -3.0)  # a fact that the query came with, of a passage that nobody found
+    assert facts(ended(hop_of("a", {"a0": 1.0}, judged("a0", 1.0, 1.0), given), least=2)) == {"a0": 1.0}
+
+
+def test_a_fact_that_came_with_the_query_joins_as_it_came() -> None:
+    given = Fact("b", WHOLE, "B", "All that b says.", 7.0)
+    hop = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), Judgement("b", WHOLE, None, -3.0))
+    trace = standing(Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, leading=-2.0, final=-0.5, least=2)
+    assert trace.facts == (replace(given, score=-3.0), *hop.facts)
+
+
+@pytest.mark.parametrize(
+    ("most", "left"),
+    [(None, ["a0", "a2", "a1", "b0"]), (4, ["a0", "a2", "a1", "b0"]), (3, ["a0", "a2", "b0"]), (2, ["a0", "b0"])],
+)
+def test_of_too_many_facts_the_lowest_go_that_are_not_the_only_ones_of_their_passage(
+    most: int | None, left: list[str]
+) -> None:
+    kept = {"a0": 3.0, "a1": 1.0, "a2": 2.0}
+    read = [judged(place, 1.0, score) for place, score in kept.items()]
+    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), least=2, most=most)
+    assert list(facts(trace)) == left
+    for place in kept.keys() - set(left):
+        assert told(trace)[place] == (False, f"over the limit of {most} facts")

@@ -1,0 +1,96 @@
+"""Passages behind markers: the tokens of their sentences, however often and by whom they are asked for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from baleen.core.types import Passage
+from baleen.models.memory import MarkedPassage, MarkedPassages
+from baleen.models.tokens import plain_tokenizer
+from fakes import CORPUS
+from hop_fakes import TOKENIZER
+
+MARKER = 9999
+GAPS = Passage.from_sentences("gaps", "", ["", "One.", " ", "Two and three.", "\u200b"])
+PASSAGES = [*CORPUS, GAPS, Passage("none", "Empty", "")]
+
+
+class Counted:
+    """A tokenizer that counts how many texts it is asked for at once."""
+
+    def __init__(self) -> None:
+        self.tokenizer, self.batches = plain_tokenizer(TOKENIZER), list[int]()
+
+    def encode_batch_fast(self, texts: list[str], add_special_tokens: bool) -> Any:
+        self.batches.append(len(texts))
+        return self.tokenizer.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+
+
+def tokens(text: str) -> list[int]:
+    return list(plain_tokenizer(TOKENIZER).encode(text, add_special_tokens=False).ids)
+
+
+def memory(size: int = 100) -> tuple[MarkedPassages, Counted]:
+    counted = Counted()
+    return MarkedPassages(counted, MARKER, size), counted
+
+
+def check(found: MarkedPassage, passage: Passage) -> None:
+    written = [(sid, tokens(text)) for sid, text in enumerate(passage.sentences) if text.strip()]
+    assert found.title.tolist() == tokens(passage.title)
+    assert found.ids.tolist() == [number for _, ids in written for number in (MARKER, *ids)]
+    assert found.sentences() == written
+    assert [found.ids[place] for place in found.places] == [MARKER] * len(written)
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_every_sentence_stands_behind_its_marker(learnt: bool) -> None:
+    known, counted = memory()
+    if learnt:
+        known.learn([*PASSAGES, *PASSAGES])
+        known.learn(iter(PASSAGES))
+        known.learn([])
+    for passage in PASSAGES * 2:
+        check(known.of(passage), passage)
+    assert len(counted.batches) == (1 if learnt else len(PASSAGES))
+    assert len(known) == len(PASSAGES)
+
+
+def test_passages_of_one_name_are_told_apart_by_what_they_say() -> None:
+    known, _ = memory()
+    text = "One. Two."
+    same = [Passage("p", "t", text, spans) for spans in (((0, 4), (5, 9)), ((0, 9),), ())]
+    for passage in [*same, Passage("p", "u", text, same[0].spans)]:
+        check(known.of(passage), passage)
+    assert len(known) == 4
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_oldest_go_first_and_come_again_right(size: int) -> None:
+    known, _ = memory(size)
+    known.learn(PASSAGES)
+    assert len(known) == size
+    for passage in PASSAGES:
+        check(known.of(passage), passage)
+    assert len(known) == size
+
+
+def test_threads_may_share_it() -> None:
+    known, _ = memory(2)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(known.of, PASSAGES * 20))
+    for passage, each in zip(PASSAGES * 20, found, strict=True):
+        check(each, passage)
+
+
+def test_what_fits() -> None:
+    known, _ = memory()
+    found = known.of(Passage.from_sentences("p", "a", ["b c", "d"]))
+    assert (len(found.title), len(found.ids)) == (1, 5)
+    assert [room for room in range(12) if found.fits(room)] == [6, 7, 8, 9, 10, 11]
+    titled = known.of(Passage.from_sentences("p", "a b", ["c"]))
+    assert [room for room in range(12) if titled.fits(room)] == [8, 9, 10, 11], "a quarter is for the title"
+    assert not known.of(Passage.from_sentences("p", "a", [" "])).fits(100)

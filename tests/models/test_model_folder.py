@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baleen.core.errors import CheckpointError
+from baleen.models.checkpoint import MODEL_FORMAT as FORMAT
+from baleen.models.encoder import Encoder
+from baleen.models.folder import COMPONENTS, component_folder, read_model, write_model
+from fakes import tiny_encoder
+
+
+def checkpoints(root: Path, *names: str) -> Path:
+    """A folder with subfolders that stand for checkpoints; what is in them is not a model folder's business."""
+    for name in names:
+        (root / name).mkdir(parents=True)
+        (root / name / "config.json").write_text('{"format": "baleen-checkpoint"}')
+    return root
+
+
+def described(root: Path, **config: Any) -> Path:
+    (root / "config.json").write_text(json.dumps({"format": FORMAT, "format_version": 1, **config}))
+    return root
+
+
+def test_components_may_share_a_folder_or_have_one_each(tmp_path: Path) -> None:
+    root = checkpoints(tmp_path, "retriever", "reading", "verdicts")
+    components = {"retriever": "retriever", "sentences": "reading", "facts": "reading", "verifier": "verdicts"}
+    write_model(root, components, {"condenser": {"threshold": 0.5}})
+    model = read_model(root)
+    assert model.folder("retriever") == root / "retriever"
+    assert model.folder("sentences") == model.folder("facts") == root / "reading"
+    assert model.folder("verifier") == root / "verdicts"
+    assert model.settings == {"condenser": {"threshold": 0.5}}
+    assert "facts" in model
+    assert "answerer" not in model
+    assert component_folder(root, "facts") == root / "reading"
+
+
+def test_a_component_that_is_missing_is_named_with_its_purpose_and_the_command_that_makes_it(tmp_path: Path) -> None:
+    root = checkpoints(tmp_path, "retriever", "reading")
+    write_model(root, {"retriever": "retriever", "reranker": "reading"})
+    message = r"has no verifier, which reads a verdict.*it has retriever, reranker\. `baleen train .*--stage verifier`"
+    with pytest.raises(CheckpointError, match=message):
+        read_model(root).folder("verifier")
+    for component in COMPONENTS.keys() - {"retriever", "reranker"}:
+        with pytest.raises(CheckpointError, match=f"--stage {component}"):
+            component_folder(root, component)
+
+
+def test_a_component_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    root = described(checkpoints(tmp_path, "retriever"), components={"retreiver": "retriever"})
+    with pytest.raises(CheckpointError, match="no component 'retreiver'; known are retriever, sentences, facts"):
+        read_model(root)
+
+
+def test_a_component_whose_folder_is_missing_is_refused(tmp_path: Path) -> None:
+    root = described(checkpoints(tmp_path, "retriever"), components={"retriever": "retriever", "facts": "reading"})
+    with pytest.raises(CheckpointError, match="its facts should lie in .*reading, which is missing"):
+        read_model(root)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_another_version_of_the_format_is_refused(tmp_path: Path, version: Any) -> None:
+    with pytest.raises(CheckpointError, match=f"format version {version!r}, and this Baleen reads up to 1"):
+        read_model(described(tmp_path, format_version=version))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"components": ["retriever"]}, "components should map names to folders"),
+        ({"components": {"retriever": 1}}, "components should map names to folders"),
+        ({"settings": [1]}, "settings should map stages"),
+        ({"settings": {"run": 4}}, "settings should map stages"),
+        ({"format": "other"}, "not a Baleen model \\(format 'other'"),
+    ],
+)
+def test_a_description_that_cannot_be_read_is_refused(tmp_path: Path, config: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        read_model(described(tmp_path, **config))
+
+
+def test_a_folder_without_a_description_is_no_model(tmp_path: Path) -> None:
+    for root in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(CheckpointError, match="config.json"):
+            read_model(root)
+
+
+def test_writing_again_replaces_the_description_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    root = checkpoints(tmp_path, "retriever", "reading")
+    write_model(root, {"retriever": "retriever"})
+    write_model(root, {"retriever": "retriever", "facts": "reading"})
+    assert list(read_model(root).components) == ["retriever", "facts"]
+    assert sorted(path.name for path in root.iterdir()) == ["config.json", "reading", "retriever"]
+
+
+def test_a_retriever_alone_is_a_model_of_one_component_and_lies_in_a_whole_one_too(tmp_path: Path) -> None:
+    encoder = tiny_encoder(tmp_path / "fake")
+    encoder.save(tmp_path / "model" / "first")
+    bare = read_model(tmp_path / "model" / "first")
+    assert list(bare.components) == ["retriever"]
+    assert bare.folder("retriever") == component_folder(bare.root, "retriever") == tmp_path / "model" / "first"
+    with pytest.raises(CheckpointError, match="has no facts"):
+        bare.folder("facts")
+    write_model(tmp_path / "model", {"retriever": "first"})
+    for folder in (tmp_path / "model", tmp_path / "model" / "first"):
+        assert Encoder.load(folder).fingerprint == encoder.fingerprint
+
+
+def test_a_model_without_a_retriever_has_no_encoder_to_load(tmp_path: Path) -> None:
+    write_model(checkpoints(tmp_path, "reading"), {"facts": "reading"})
+    with pytest.raises(CheckpointError, match="has no retriever, which finds passages"):
+        Encoder.load(tmp_path)

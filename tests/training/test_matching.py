@@ -1,0 +1,56 @@
+"""Words of a text, by the way that is fast and by the definition."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baleen.training.hop_order.evidence_match import (
+    contains,
+    content_words,
+    name_words,
+    spaced,
+    stands_in,
+    title_overlap,
+    words,
+)
+
+TEXTS = st.text(
+    st.characters(codec="utf-8") | st.sampled_from("aB_1 .-\t\x1c\u0301\u00e9\u0130\u2013\ufb01\u00df"), max_size=12
+)
+
+
+def by_definition(text: str) -> tuple[str, ...]:
+    """Character by character."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return tuple(re.findall(r"\w+", bare))
+
+
+@given(TEXTS)
+def test_words_are_those_of_the_definition(text: str) -> None:
+    assert words(text) == by_definition(text)
+
+
+@pytest.mark.parametrize("block", range(0, 0x3000, 0x800))
+def test_every_common_character_is_treated_as_the_definition_has_it(block: int) -> None:
+    for code in range(block, block + 0x800):
+        text = f"a{chr(code)}b\u0301 {chr(code)}"
+        assert words(text) == by_definition(text), hex(code)
+
+
+@given(TEXTS, TEXTS)
+def test_words_found_before_stand_where_the_texts_do(text: str, phrase: str) -> None:
+    assert stands_in(words(phrase), spaced(words(text))) == contains(text, phrase)
+
+
+@given(TEXTS, TEXTS)
+def test_a_title_appears_in_full_where_its_name_stands(title: str, text: str) -> None:
+    assert stands_in(name_words(title), spaced(words(text))) == (title_overlap(title, text) == 1)
+
+
+def test_content_words_are_different_and_say_something() -> None:
+    assert content_words("The Harbour of the harbour-TOWN") == {"harbour", "town"}
