@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from baleen.core.errors import BaleenError
-from baleen.core.machine import PACKAGES, machine
+from baleen.core.machine import PACKAGES, machine_info
 from baleen.core.vectors import QueryVectors
 from baleen.evaluation.tables import table
 from baleen.index.cpu.search import Found, Lanes, SearchConfig, Searcher
@@ -55,7 +55,7 @@ def index_parser(about: str | None) -> argparse.ArgumentParser:
 
 def print_result(name: str, options: argparse.Namespace, rows: Sequence[Row], columns: Columns, *notes: str) -> None:
     """Print the machine and the rows of benchmark `name`, as JSON with the settings or as Markdown."""
-    found = machine()
+    found = machine_info()
     if options.json:
         hidden = ("json", "work_dir")
         settings = {key: _portable(key, value) for key, value in vars(options).items() if key not in hidden}

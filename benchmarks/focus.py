@@ -22,7 +22,7 @@ from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
 from baleen.models.encoder import Encoder
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
-from baleen.training.data import World
+from baleen.training.data import TrainingData
 from baleen.training.hop_order.fixed import oracle_hops
 from baleen.training.hop_order.supervision import State
 from near_corpus import haystack, sample
@@ -58,7 +58,7 @@ def read_focus(given: str) -> Focus:
     return claim, facts
 
 
-def print_table(world: World, retriever: Retriever, focuses: Sequence[Focus], depths: Sequence[int]) -> None:
+def print_table(world: TrainingData, retriever: Retriever, focuses: Sequence[Focus], depths: Sequence[int]) -> None:
     datasets = list(dict.fromkeys(question.dataset for question in world.train))
     print(f"| N-hat, L-hat | {' | '.join(datasets)} |\n| --- | {' | '.join('---' for _ in datasets)} |")
     for focus in focuses:
@@ -68,7 +68,7 @@ def print_table(world: World, retriever: Retriever, focuses: Sequence[Focus], de
         )
 
 
-def reach(world: World, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
+def reach(world: TrainingData, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
     """`61.0 / 92.8 / 95.8 / 95.8`"""
 
     def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:

@@ -16,7 +16,7 @@ from baleen.core.errors import BaleenError
 from baleen.core.types import Passage
 from baleen.data.example import Example
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
-from baleen.training.data import CollectionPlan, Question, Source, World, load_world
+from baleen.training.data import CollectionPlan, Question, Source, TrainingData, load_training_data
 from baleen.training.hop_order.supervision import SentenceChoice, first_sentences
 
 
@@ -30,13 +30,13 @@ def main() -> None:
     sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
     plan = CollectionPlan("corpus", tuple(arguments.corpus), sources, sample=1)
     try:
-        world = load_world([plan], Path(), "drop")
+        world = load_training_data([plan], Path(), "drop")
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
     print_table(world, [source.dataset for source in sources])
 
 
-def print_table(world: World, datasets: Sequence[str]) -> None:
+def print_table(world: TrainingData, datasets: Sequence[str]) -> None:
     print(
         "| questions of | gold passages | the likeliest sentence is gold | the first one is |\n| --- | --- | --- | --- |"
     )
@@ -47,7 +47,7 @@ def print_table(world: World, datasets: Sequence[str]) -> None:
         print(f"| {dataset} | {len(found):,} | {' | '.join(shares)} |")
 
 
-def known_passages(world: World, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
+def known_passages(world: TrainingData, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
     for example in (question.example for question in questions):
         for pid in sorted({pid for pid, _ in example.facts}):
             passage = world.passage(pid)

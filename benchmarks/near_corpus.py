@@ -19,7 +19,7 @@ from baleen.core.errors import BaleenError, ConfigError
 from baleen.core.types import Passage
 from baleen.data import corpus
 from baleen.evaluation.baselines.bm25 import BM25
-from baleen.training.data import CollectionPlan, Source, World, load_world
+from baleen.training.data import CollectionPlan, Source, TrainingData, load_training_data
 
 NAME = "corpus"
 
@@ -37,27 +37,27 @@ def main() -> None:
         corpus.check_writable(arguments.out)
         world = sample(arguments.corpus, arguments.questions, arguments.sample)
         found = (replace(each, pid=bare(each.pid)) for each in haystack(world, arguments.corpus, arguments.near))
-        before = corpus.read([arguments.beside]) if arguments.beside else ()
-        written = corpus.write({passage.pid: passage for passage in (*before, *found)}.values(), arguments.out)
+        before = corpus.read_passages([arguments.beside]) if arguments.beside else ()
+        written = corpus.write_passages({passage.pid: passage for passage in (*before, *found)}.values(), arguments.out)
         print(f"{arguments.out}: {written:,} passages")
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
 
 
-def sample(files: Sequence[str], questions: Sequence[str], size: int) -> World:
+def sample(files: Sequence[str], questions: Sequence[str], size: int) -> TrainingData:
     """The questions, over so many passages of the corpus, all gold ones among them; ids have `corpus/` before them."""
     for each in questions:
         if ":" not in each:
             raise ConfigError(f"'{each}': expected DATASET:FILE, as in hover:dev.json")
     sources = tuple(Source(*each.split(":", 1)) for each in questions)
-    return load_world([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
+    return load_training_data([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
 
 
-def haystack(world: World, files: Sequence[str], near: int) -> list[Passage]:
+def haystack(world: TrainingData, files: Sequence[str], near: int) -> list[Passage]:
     """The sample, and the first `near` passages of the whole corpus for each question."""
     chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
     if near:
-        everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read(files)}
+        everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read_passages(files)}
         rankings = BM25(everything.values()).rank([question.example.text for question in world.train], near)
         for pid in (f"{NAME}/{pid}" for ranking in rankings for pid in ranking.pids):
             chosen[pid] = replace(everything[pid], pid=pid)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from baleen.core.machine import machine
+from baleen.core.machine import machine_info
 from common import Columns, latency, machine_line, number, rows_table
 from workload import RealVectors, SyntheticCorpus, recall
 
@@ -254,7 +254,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         counts = {"dataset": name, "passages": passages, "vectors": vectors, "queries": queries}
         dim = np.load(folder / "queries.npy").shape[1]
         settings = {**counts, "dim": dim, "k": options.k, "threads": options.threads}
-        return {"machine": machine(), "settings": settings, "peers": rows(ready, vectors, dim)}
+        return {"machine": machine_info(), "settings": settings, "peers": rows(ready, vectors, dim)}
 
 
 def main() -> None:

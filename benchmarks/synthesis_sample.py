@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from baleen.core import files
-from baleen.data.corpus import read
+from baleen.data.corpus import read_passages
 
 MARKS = ("readable", "necessary", "sufficient", "right")
 
@@ -31,13 +31,13 @@ def main() -> None:
     parser.add_argument("--judged", type=Path, help="print the shares of what was judged instead")
     given = parser.parse_args()
     if given.judged:
-        print(shares([json.loads(line) for line in files.read(given.judged)]))
+        print(shares([json.loads(line) for line in files.read_lines(given.judged)]))
         return
     if len(given.files) < 2 or given.out is None:
         parser.error("give the claims, the corpus and --out, or --judged")
-    claims = [json.loads(line) for line in files.read(given.files[0])]
+    claims = [json.loads(line) for line in files.read_lines(given.files[0])]
     drawn = random.Random(given.seed).sample(claims, min(given.count, len(claims)))
-    files.write(
+    files.write_lines(
         (json.dumps(each, ensure_ascii=False).encode() for each in with_sentences(drawn, given.files[1:])), given.out
     )
     print(f"{len(drawn)} of {len(claims):,} claims, drawn with seed {given.seed}, written to {given.out}")
@@ -46,7 +46,7 @@ def main() -> None:
 def with_sentences(claims: list[dict[str, Any]], corpus: list[Path]) -> list[dict[str, Any]]:
     """What a judge needs of each claim: its text, its label or answer, and its gold sentences under their titles."""
     wanted = {pid for claim in claims for pid in claim["gold"]}
-    passages = {passage.pid: passage for passage in read(corpus) if passage.pid in wanted}
+    passages = {passage.pid: passage for passage in read_passages(corpus) if passage.pid in wanted}
     kept = ("id", "text", "hops", "kind", "label", "answer", "made")
     return [
         {key: claim[key] for key in kept if claim[key] is not None}

@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from baleen.core.machine import machine
+from baleen.core.machine import machine_info
 from baleen.core.types import Trace
 from baleen.data.claims import read_claims
 from baleen.evaluation.tables import table
 from baleen.hops.demo import demo_claims
-from baleen.hops.pipeline import conclude
+from baleen.hops.pipeline import read_outcomes
 from baleen.system import Baleen
 from common import main_guard, positive
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     system = Baleen.load(options.model, options.index, device=options.device, threads=options.threads)
     asked = texts[: options.limit]
     rows = [measured(system, asked, hops, k=options.k, pipeline=options.pipeline) for hops in options.hops]
-    found = {"machine": machine(), "device": str(system.retriever.encoder.device), "verify": rows}
+    found = {"machine": machine_info(), "device": str(system.retriever.encoder.device), "verify": rows}
     print(json.dumps(found) if options.json else verify_table(rows))
 
 
@@ -83,7 +83,7 @@ def verify(system: Baleen, claims: Sequence[str], hops: int, settings: Mapping[s
     """Run the hops, and the verifier if the model has one."""
     reader = system.reader("verifier", optional=True)
     *_, traces = system.hops(claims, hops=hops, **settings)
-    return conclude(traces, reader) if reader is not None else traces
+    return read_outcomes(traces, reader) if reader is not None else traces
 
 
 def stage_seconds(trace: Trace) -> Stages:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from baleen.core.parallel import cores
+from baleen.core.parallel import available_cores
 from baleen.core.types import Passage, Query
 from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.data import corpus
@@ -170,7 +170,7 @@ class SyntheticCorpus:
 
 def _ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
     """Map `make` over the items in order, in threads, a few items ahead: generating random numbers holds no lock."""
-    workers = min(8, cores())
+    workers = min(8, available_cores())
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
@@ -221,7 +221,7 @@ class RealVectors:
         from baleen.models.encoder import Encoder
 
         encoder = Encoder.load(checkpoint)
-        passages = list(islice(corpus.read(path), limit))
+        passages = list(islice(corpus.read_passages(path), limit))
         sentences = (sentence for passage in passages for sentence in passage.sentences if sentence.strip())
         texts = [claim.text for claim in read_claims(Path(questions))] if questions else list(sentences)
         drawn = random.Random(0).sample(texts, min(queries, len(texts)))

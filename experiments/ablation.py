@@ -63,7 +63,7 @@ from baleen.hops.config import Pipeline
 from baleen.hops.retriever import Retriever
 from baleen.index.codec.codec import BITS
 from baleen.index.index import Index
-from baleen.models.checkpoint import resolve
+from baleen.models.checkpoint import resolve_folder
 from baleen.models.encoder import Encoder
 from baleen.models.folder import read_model, write_model
 from baleen.system import Baleen
@@ -227,7 +227,7 @@ class AblationPlan:
 
     def passages(self, collection: str) -> Iterator[Passage]:
         (plan,) = (plan for plan in self.train.collections if plan.name == collection)
-        return corpus.read([self.train.root / file for file in plan.corpus])
+        return corpus.read_passages([self.train.root / file for file in plan.corpus])
 
 
 def read_ablation(path: Path, rows: Sequence[str] | None = None, limit: int | None = None) -> AblationPlan:
@@ -266,7 +266,7 @@ class Ablation:
         self._digests: dict[str, str] = {}  # of each collection
         self._examples: dict[str, list[Example]] = {}
         given = plan.settings.lender
-        self._lender = None if given is None else resolve(plan.train.backbone(given))
+        self._lender = None if given is None else resolve_folder(plan.train.backbone(given))
 
     def run(self) -> Report:
         self._read()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from baleen.core.types import Fact, Hit, Passage, Query, Ranking
-from baleen.hops.retriever import Retrieved
+from baleen.hops.retriever import Retrieval
 from baleen.models.cross_encoder import HEADS
 from baleen.models.pairs import CrossConfig, CrossInput, CrossInputs
 from baleen.models.tokens import SpecialTokens
@@ -97,16 +97,16 @@ class ScriptedRetriever:
         self.leads, self.corpus = leads, {passage.pid: passage for passage in corpus}
         self.asked: list[list[Query]] = []
 
-    def retrieve(self, queries: Sequence[Query], k: int, *, exclude: Sequence[Collection[str]]) -> list[Retrieved]:
+    def retrieve(self, queries: Sequence[Query], k: int, *, exclude: Sequence[Collection[str]]) -> list[Retrieval]:
         self.asked.append(list(queries))
         return [self._retrieve(query, k, without) for query, without in zip(queries, exclude, strict=True)]
 
-    def _retrieve(self, query: Query, k: int, without: Collection[str]) -> Retrieved:
+    def _retrieve(self, query: Query, k: int, without: Collection[str]) -> Retrieval:
         texts = [*(fact.text for fact in reversed(query.facts)), query.text]
         order = dict.fromkeys([*(pid for text in texts for pid in self.leads.get(text, ())), *self.corpus])
         pids = [pid for pid in order if pid not in without][:k]
         ranking = Ranking(tuple(Hit(pid, float(-rank)) for rank, pid in enumerate(pids)))
-        return Retrieved(ranking, query.text, {"encode": 0.0, "search": 0.0}, {"encode": len(texts)})
+        return Retrieval(ranking, query.text, {"encode": 0.0, "search": 0.0}, {"encode": len(texts)})
 
     def passage(self, pid: str) -> Passage:
         return self.corpus[pid]

@@ -21,8 +21,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from baleen.core.config import to_mapping
 from baleen.models.tokens import EncoderConfig
-from baleen.training.data import CollectionPlan, Source, World, load_world
-from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.data import CollectionPlan, Source, TrainingData, load_training_data
+from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import RetrieverPlan
 from baleen.training.retriever.batches import RetrieverTraining
@@ -62,22 +62,27 @@ def passing_plan(backbone: Path, **changes: Any) -> RetrieverPlan:
     return learning_plan(backbone, **{"steps": (4,), "final_steps": 6, "training": training, **changes})
 
 
-def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> World:
+def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> TrainingData:
     """The world that `toy_world.make_world` wrote to `folder`."""
     sources = (Source("own", f"{train}.jsonl"),), (Source("own", "dev.jsonl"),)
-    return load_world([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
+    return load_training_data([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
 
 
 def taken_up(
-    plan: RetrieverPlan, hops: int, world: World, folder: Path, first: str | None = None, device: str | None = "cpu"
-) -> Rounds:
+    plan: RetrieverPlan,
+    hops: int,
+    world: TrainingData,
+    folder: Path,
+    first: str | None = None,
+    device: str | None = "cpu",
+) -> HopOrderTraining:
     """A run in `folder`, old or new, that has done nothing yet this time."""
-    run = RunFolder(folder, Rounds.stages(plan, hops))
+    run = RunFolder(folder, HopOrderTraining.stages(plan, hops))
     run.begin(to_mapping(plan), first)
-    return Rounds(plan, hops, world, run, device)
+    return HopOrderTraining(plan, hops, world, run, device)
 
 
-def in_a_child(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> int:
+def in_a_child(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> int:
     """The pid of a process that takes a run to its end.  Forked before this one has computed anything, it is sound."""
     pid = os.fork()
     if not pid:
@@ -91,18 +96,18 @@ def in_a_child(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> in
     return pid
 
 
-def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: World, folder: Path) -> str:
+def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> str:
     """Kill a run after so many seconds; the stage that was at work."""
     pid = in_a_child(plan, hops, world, folder)
     time.sleep(moment)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    stages = Rounds.stages(plan, hops)
+    stages = HopOrderTraining.stages(plan, hops)
     done = [stage for stage in stages if (folder / stage / DONE).exists()]
     return stages[len(done)] if os.WIFSIGNALED(status) else "none"
 
 
-def finished(plan: RetrieverPlan, hops: int, world: World, folder: Path) -> float:
+def finished(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> float:
     """Take a run to its end; the seconds that it took."""
     began = time.monotonic()
     _, status = os.waitpid(in_a_child(plan, hops, world, folder), 0)

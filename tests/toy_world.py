@@ -121,7 +121,7 @@ def make_world(
     passages = [Passage.from_sentences(each.pid, each.name, each.sentences) for each in known.values()]
     questions, order = _questions(rng, known, train + dev, hops)
     folder.mkdir(parents=True, exist_ok=True)
-    corpus.write(passages, folder / "corpus.jsonl")
+    corpus.write_passages(passages, folder / "corpus.jsonl")
     _write(folder / "train.jsonl", questions[:train])
     _write(folder / "dev.jsonl", questions[train:])
     _write(folder / "ordered.jsonl", ({**each, "order": order[each["id"]]} for each in questions[:train]))

@@ -20,7 +20,15 @@ from torch import Tensor
 from torch.linalg import svd
 
 from baleen.core.errors import BaleenError, CheckpointError, ConfigError
-from baleen.models.checkpoint import BASE, Checkpoint, check_alike, read, read_json, resolve, write
+from baleen.models.checkpoint import (
+    BASE,
+    Checkpoint,
+    check_alike,
+    read_checkpoint,
+    read_json,
+    resolve_folder,
+    write_checkpoint,
+)
 from baleen.models.cross_encoder import KIND
 from baleen.models.difference import LEFT, RIGHT
 
@@ -49,11 +57,11 @@ def write_difference(folder: Path, checkpoint: Checkpoint, base: Path, rank: int
         raise CheckpointError(f"{folder}: is the base itself, which would be lost; name another folder")
     if BASE in read_json(base / "config.json"):
         raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
-    whole = read(base, checkpoint.kind)
+    whole = read_checkpoint(base, checkpoint.kind)
     check_alike(whole, checkpoint, str(folder))
     place = Path(os.path.relpath(base.resolve(), folder.resolve())).as_posix()
     stored = replace(checkpoint, tensors=factored(whole.tensors, checkpoint.tensors, rank))
-    write(folder, stored, {"folder": place, "weights_sha256": whole.weights_sha256})
+    write_checkpoint(folder, stored, {"folder": place, "weights_sha256": whole.weights_sha256})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,12 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace a checkpoint that is in the folder")
     options = parser.parse_args(arguments)
     try:
-        source = resolve(options.checkpoint)
+        source = resolve_folder(options.checkpoint)
         if source.resolve() == options.out.resolve():
             raise CheckpointError(f"{source}: is the checkpoint itself, which would be lost; name another folder")
         if options.out.exists() and not options.overwrite:
             raise ConfigError(f"{options.out}: is there already; replace it with --overwrite")
-        write_difference(options.out, read(source, KIND), options.base, options.rank)
+        write_difference(options.out, read_checkpoint(source, KIND), options.base, options.rank)
     except BaleenError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

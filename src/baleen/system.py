@@ -15,16 +15,16 @@ from typing import Any, Self
 
 from baleen.core.config import from_mapping, override
 from baleen.core.errors import ConfigError
-from baleen.core.types import Query, RankedBy, Trace, several
-from baleen.hops.condenser import CONFIG as STAND_IN
-from baleen.hops.condenser import Condenser, CondenserConfig, StandIn, Threshold
+from baleen.core.types import Query, RankedBy, Trace, reject_string
+from baleen.hops.condenser import RELEVANCE_CONFIG as STAND_IN
+from baleen.hops.condenser import Condenser, CondenserConfig, RelevanceCondenser, Threshold
 from baleen.hops.config import RunConfig
-from baleen.hops.mentions import Follower
-from baleen.hops.pipeline import Reader, Reading, conclude, run, run_hybrid
+from baleen.hops.mentions import MentionBoost
+from baleen.hops.pipeline import Condensing, Reader, read_outcomes, run_hops, run_hybrid
 from baleen.hops.readers import Answerer, Verifier
 from baleen.hops.reranker import Reranker
 from baleen.hops.retriever import Retriever
-from baleen.models.checkpoint import resolve
+from baleen.models.checkpoint import resolve_folder
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.models.device import Precision
 from baleen.models.folder import ModelFolder, read_model
@@ -55,10 +55,11 @@ class Baleen:
 
         `precision` is the arithmetic of its models: None for the device's best, int8 on a CPU only.
         """
-        from baleen.hops.demo import DEPTH, default_model
+        from baleen.hops.demo import DEMO_DEPTH as DEPTH
+        from baleen.hops.demo import default_model
 
         retriever = Retriever.load(model, index, device=device, threads=threads, precision=precision)
-        system = cls(read_model(resolve(model if model is not None else default_model())), retriever)
+        system = cls(read_model(resolve_folder(model if model is not None else default_model())), retriever)
         if index is None:
             system.config = replace(system.config, k=tuple(min(depth, DEPTH) for depth in system.config.depths))
         return system
@@ -81,36 +82,36 @@ class Baleen:
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         """The traces of all texts after each hop, as it completes; `conclude` with a `reader` ends a run."""
         config = override(self.config, **options)
-        steps = self._run([Query(text).checked() for text in several(texts, "texts")], config)
+        steps = self._run([Query(text).checked() for text in reject_string(texts, "texts")], config)
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
-        search = Follower(self.retriever, config.named_bonus) if config.named_bonus else self.retriever
+        search = MentionBoost(self.retriever, config.named_bonus) if config.named_bonus else self.retriever
         if config.pipeline == "hybrid":
             readings = self.condenser(config.stand_in, config.threshold), self.reranker()
             return run_hybrid(queries, search, *readings, config.depths, config.stop_early)
         condenses = config.pipeline == "condense"
         reading = self.condenser(config.stand_in, config.threshold) if condenses else self.reranker()
-        return run(queries, search, reading, config.depths, config.stop_early)
+        return run_hops(queries, search, reading, config.depths, config.stop_early)
 
     def _run_and_read(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
         reader = self.reader(component, optional=override(self.config, **options).stand_in)
         *_, traces = self.hops(texts, **options)
-        return conclude(traces, reader) if reader is not None else traces
+        return read_outcomes(traces, reader) if reader is not None else traces
 
     # Components
 
-    def condenser(self, stand_in: bool = False, threshold: Threshold | None = None) -> Reading:
+    def condenser(self, stand_in: bool = False, threshold: Threshold | None = None) -> Condensing:
         """The model's condenser, or what stands in for it; `threshold` outranks its own."""
         if stand_in:
-            return StandIn(self._component("reranker"), override(STAND_IN, threshold=threshold))
+            return RelevanceCondenser(self._component("reranker"), override(STAND_IN, threshold=threshold))
         config = from_mapping(
             CondenserConfig, self.model.settings.get("condenser", {}), f"{self.model.root}: condenser"
         )
         chosen = override(config, threshold=threshold)
         return Condenser(self._component("sentences"), self._component("facts"), chosen)
 
-    def reranker(self) -> Reading:
+    def reranker(self) -> Condensing:
         reading = self._component("reranker")
         return Reranker(reading, untrained=bool(reading.notes.get("untrained")))
 

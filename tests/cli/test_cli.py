@@ -12,7 +12,7 @@ import pytest
 
 from baleen import cli
 from baleen.core.errors import ConfigError, EncoderMismatchError, IndexExistsError, IndexNotFoundError, QueryError
-from baleen.data.corpus import write
+from baleen.data.corpus import write_passages
 from baleen.hops.demo import SHIPPED, write_untrained
 from baleen.index.index import Index
 from baleen.models.encoder import Encoder
@@ -37,7 +37,7 @@ def baleen(
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(checkpoints))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    write(CORPUS, tmp_path / "corpus.jsonl")
+    write_passages(CORPUS, tmp_path / "corpus.jsonl")
 
     def run(*arguments: str) -> Done:
         capfd.readouterr()

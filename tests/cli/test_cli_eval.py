@@ -13,7 +13,7 @@ import pytest
 
 from baleen import cli
 from baleen.core.errors import ConfigError, DatasetError, IndexNotFoundError
-from baleen.data.corpus import write
+from baleen.data.corpus import write_passages
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
@@ -73,7 +73,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
     """Runs a command in a folder that holds the corpus and the questions of each dataset."""
     monkeypatch.chdir(tmp_path)
-    write(CORPUS, tmp_path / "corpus.jsonl")
+    write_passages(CORPUS, tmp_path / "corpus.jsonl")
     for name, records in (("hover", HOVER), ("hotpotqa", HOTPOTQA), ("own", OWN)):
         Path(f"{name}.json").write_text(json.dumps(records))
 
@@ -168,7 +168,7 @@ def test_a_model_without_readers_is_judged_by_what_it_finds(
 
 def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("bm25s")
-    write(CORPUS[:4], "corpus.jsonl")
+    write_passages(CORPUS[:4], "corpus.jsonl")
     done = baleen("eval", "hover", "hover.json", *BM25)
     assert (done.code, done.out) == (DatasetError.exit_code, "")
     assert "'The Deep Choir' (of h2)" in done.err
@@ -325,7 +325,7 @@ def test_a_run_goes_out_and_comes_in(baleen: Baleen) -> None:
 @pytest.mark.parametrize("option", ["--write-run", "--write-qrels"])
 def test_a_run_that_cannot_be_written_costs_no_figures(baleen: Baleen, option: str) -> None:
     pytest.importorskip("bm25s")
-    write([replace(passage, pid=f"notes {passage.pid}") for passage in CORPUS], "corpus.jsonl")
+    write_passages([replace(passage, pid=f"notes {passage.pid}") for passage in CORPUS], "corpus.jsonl")
     arguments = ("eval", "hotpotqa", "hotpotqa.json", *BM25, "--out", "out.jsonl", "--json")
     done = baleen(*arguments, option, "file")
     assert done.code == DatasetError.exit_code
@@ -361,7 +361,7 @@ def test_a_beir_folder_is_a_dataset_of_ones_own(baleen: Baleen) -> None:
     pytest.importorskip("bm25s")
     folder = Path("beir")
     (folder / "qrels").mkdir(parents=True)
-    write(CORPUS, folder / "corpus.jsonl")
+    write_passages(CORPUS, folder / "corpus.jsonl")
     (folder / "queries.jsonl").write_text('{"_id": "1", "text": "Who mines silver?"}\n')
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\tp5\t1\n")
     done = baleen("eval", "own", "beir", "--corpus", "beir", "--baseline", "bm25", "--json")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from baleen.core.errors import ConfigError, CorpusError, DatasetError, MissingExtraError
-from baleen.data.corpus import write
+from baleen.data.corpus import write_passages
 from baleen.data.formats import read_examples
 from baleen.data.gold import Catalogue, resolve_gold
 from cli_fakes import Baleen, command_line
@@ -28,7 +28,7 @@ ALL = ("--limit", "5000", "--solved", "1")
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
     """Runs `baleen synthesize` in an empty folder that has the small encyclopaedia as `corpus.jsonl`."""
     monkeypatch.chdir(tmp_path)
-    write(passages(), tmp_path / "corpus.jsonl")
+    write_passages(passages(), tmp_path / "corpus.jsonl")
 
     yield from command_line(monkeypatch, capfd, "synthesize")
 
@@ -212,7 +212,7 @@ class TestRefusals:
         loose = [
             passage for passage in passages() if passage.title in {"Quillham", "The Salt Lantern", "Brenholt Rovers"}
         ]
-        write(loose, Path("loose.jsonl"))
+        write_passages(loose, Path("loose.jsonl"))
         done = baleen("loose.jsonl", "--out", "c.jsonl")
         assert done.code == CorpusError.exit_code
         assert "nothing could be made of 3 passages, 3 of them defined, with 0 links; expected passages" in done.err

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from baleen.core.parallel import ahead
+from baleen.core.parallel import background
 
 
 def workers() -> int:
@@ -18,12 +18,12 @@ def workers() -> int:
 @pytest.mark.parametrize("room", [1, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_items_come_in_their_order(count: int, room: int) -> None:
-    assert list(ahead(range(count), room)) == list(range(count))
+    assert list(background(range(count), room)) == list(range(count))
     assert workers() == 0
 
 
 def test_none_is_an_item_like_others() -> None:
-    assert list(ahead([None, 0, None])) == [None, 0, None]
+    assert list(background([None, 0, None])) == [None, 0, None]
 
 
 def test_an_error_comes_after_the_items_before_it() -> None:
@@ -32,7 +32,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
         yield 2
         raise ValueError("no third")
 
-    stream = ahead(broken())
+    stream = background(broken())
     assert [next(stream), next(stream)] == [1, 2]
     with pytest.raises(ValueError, match="no third"):
         next(stream)
@@ -41,7 +41,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
 
 def test_what_cannot_be_iterated_over_is_an_error_and_no_wait() -> None:
     with pytest.raises(TypeError):
-        list(ahead(5))  # type: ignore[call-overload]
+        list(background(5))  # type: ignore[call-overload]
     assert workers() == 0
 
 
@@ -56,7 +56,7 @@ def test_an_error_of_the_consumer_closes_the_source() -> None:
             closed.set()
 
     def consume() -> None:
-        with closing(ahead(endless())) as stream:
+        with closing(background(endless())) as stream:
             for _ in stream:
                 raise ValueError("enough")
 
@@ -67,7 +67,7 @@ def test_an_error_of_the_consumer_closes_the_source() -> None:
 
 
 def test_one_that_is_never_begun_starts_nothing() -> None:
-    stream = ahead(range(3))
+    stream = background(range(3))
     assert workers() == 0
     stream.close()
 
@@ -83,7 +83,7 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
                 third.set()
             yield number
 
-    stream = ahead(source(), room=1)
+    stream = background(source(), room=1)
     assert next(stream) == 0
     assert third.wait(5), "one waits, and one is in the making"
     assert len(made) <= 3
@@ -91,11 +91,11 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
 
 
 def test_the_work_is_done_in_another_thread() -> None:
-    names = list(ahead(threading.current_thread().name for _ in range(2)))
+    names = list(background(threading.current_thread().name for _ in range(2)))
     assert names == ["ahead", "ahead"]
 
 
 def test_streams_can_be_stages_of_each_other() -> None:
-    doubled = ahead(2 * item for item in ahead(range(20)))
+    doubled = background(2 * item for item in background(range(20)))
     assert list(doubled) == [2 * item for item in range(20)]
     assert workers() == 0

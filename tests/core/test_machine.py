@@ -9,16 +9,16 @@ from baleen.core import machine
 
 
 def test_a_machine_has_a_name_a_size_and_versions() -> None:
-    found = machine.machine()
+    found = machine.machine_info()
     assert list(found) == ["cpu", "cores", "memory_gb", "date", "python", *machine.PACKAGES]
     assert found["cpu"]
     assert found["cores"] >= 1
     assert found["python"] == platform.python_version()
-    assert found["torch"] == machine.version("torch") != "not installed"
+    assert found["torch"] == machine.package_version("torch") != "not installed"
 
 
 def test_a_package_that_is_not_there_is_said_to_be_so() -> None:
-    assert machine.version("no-such-package-anywhere") == "not installed"
+    assert machine.package_version("no-such-package-anywhere") == "not installed"
 
 
 def test_a_processor_is_called_by_its_model_or_by_its_architecture(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_forking_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatc
 def test_a_processor_trains_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert helpers(torch.device("cpu")) == 0
     for count, wanted in ((1, 0), (2, 1), (16, 4)):
-        monkeypatch.setattr(prefetching, "cores_each", lambda count=count: count)
+        monkeypatch.setattr(prefetching, "cores_per_process", lambda count=count: count)
         assert helpers(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
 
 

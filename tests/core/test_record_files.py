@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from baleen.core import parallel
-from baleen.core.files import PIECE, read_all, read_records, write_each, write_records
+from baleen.core.files import PIECE, read_all_records, read_records, write_each, write_records
 from baleen.core.types import Fact, Query
 
 NAMES = ["queries.jsonl", "queries.jsonl.gz", "queries.jsonl.zst"]
@@ -28,7 +28,7 @@ def query(number: int) -> Query:
 def test_records_come_back_as_they_were(tmp_path: Path, name: str, count: int) -> None:
     queries = [query(number) for number in range(count)]
     assert write_records(queries, tmp_path / name) == count
-    assert list(read_records(tmp_path / name, Query)) == read_all(tmp_path / name, Query) == queries
+    assert list(read_records(tmp_path / name, Query)) == read_all_records(tmp_path / name, Query) == queries
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -52,14 +52,14 @@ def test_however_they_are_written_it_is_the_same_file(
     write_records(queries, files[0])
     write_records(iter(queries), files[1])
     assert write_each(query, range(MANY), files[2]) == MANY
-    monkeypatch.setattr(parallel, "paying", lambda _: 2)
+    monkeypatch.setattr(parallel, "worthwhile_processes", lambda _: 2)
     assert write_records(queries, files[3]) == write_each(query, range(MANY), files[4]) == MANY
     assert len({file.read_bytes() for file in files}) == 1
 
 
 @pytest.mark.parametrize("forks", [1, 2])
 def test_a_file_that_is_broken_off_is_not_there(tmp_path: Path, forks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "paying", lambda _: forks)
+    monkeypatch.setattr(parallel, "worthwhile_processes", lambda _: forks)
 
     def make(number: int) -> Query:
         if number == MANY - 1:
@@ -92,7 +92,7 @@ def test_garbage_is_collected_again_after_reading(tmp_path: Path) -> None:
             raise KeyError("text")
 
     with pytest.raises(KeyError):
-        read_all(tmp_path / "a.jsonl", Watched)
+        read_all_records(tmp_path / "a.jsonl", Watched)
     assert during == [False]
     assert gc.isenabled()
 

@@ -11,7 +11,7 @@ import pytest
 
 from baleen.core import parallel
 from baleen.core.errors import DatasetError
-from baleen.core.parallel import FEWEST, paying, spread
+from baleen.core.parallel import FEWEST, map_chunks, worthwhile_processes
 
 ITEMS = list(range(103))
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -25,7 +25,7 @@ def squares(items: Sequence[int]) -> list[int]:
 @pytest.mark.parametrize("processes", [None, 1, 2, 3])
 @pytest.mark.parametrize("at_once", [1, 10, 103, 500])
 def test_stretches_come_in_order_whoever_works_on_them(processes: int | None, at_once: int) -> None:
-    found = list(spread(squares, ITEMS, at_once, processes))
+    found = list(map_chunks(squares, ITEMS, at_once, processes))
     assert found == [squares(ITEMS[start : start + at_once]) for start in range(0, 103, at_once)]
     assert not multiprocessing.active_children()
 
@@ -33,7 +33,7 @@ def test_stretches_come_in_order_whoever_works_on_them(processes: int | None, at
 @fork
 def test_forks_have_what_the_work_knows_and_several_of_them_work() -> None:
     known = {item: f"number {item}" for item in ITEMS}  # which no process is sent
-    found = list(spread(lambda some: (os.getpid(), [known[item] for item in some]), ITEMS, 5, 2))
+    found = list(map_chunks(lambda some: (os.getpid(), [known[item] for item in some]), ITEMS, 5, 2))
     assert [text for _, texts in found for text in texts] == list(known.values())
     assert os.getpid() not in {process for process, _ in found}
 
@@ -41,9 +41,12 @@ def test_forks_have_what_the_work_knows_and_several_of_them_work() -> None:
 @fork
 def test_nothing_to_do_and_what_is_no_sequence() -> None:
     assert (
-        list(spread(squares, [], 10, 2)) == list(spread(squares, [], 10)) == list(spread(squares, iter([]), 10)) == []
+        list(map_chunks(squares, [], 10, 2))
+        == list(map_chunks(squares, [], 10))
+        == list(map_chunks(squares, iter([]), 10))
+        == []
     )
-    assert list(spread(squares, iter(ITEMS), 50, 2)) == list(spread(squares, ITEMS, 50, 1))
+    assert list(map_chunks(squares, iter(ITEMS), 50, 2)) == list(map_chunks(squares, ITEMS, 50, 1))
 
 
 @fork
@@ -54,7 +57,7 @@ def test_an_error_of_the_work_is_raised_as_it_is(processes: int) -> None:
             raise DatasetError("57: expected another")
         return len(items)
 
-    found = spread(refuse, ITEMS, 10, processes)
+    found = map_chunks(refuse, ITEMS, 10, processes)
     assert [next(found) for _ in range(5)] == [10] * 5
     with pytest.raises(DatasetError, match="57: expected another"):
         list(found)
@@ -64,12 +67,12 @@ def test_an_error_of_the_work_is_raised_as_it_is(processes: int) -> None:
 @fork
 def test_a_process_that_is_killed_is_an_error_and_no_wait_for_ever() -> None:
     with pytest.raises(BrokenProcessPool):
-        list(spread(lambda _: os._exit(9), ITEMS, 10, 2))
+        list(map_chunks(lambda _: os._exit(9), ITEMS, 10, 2))
 
 
 @fork
 def test_who_takes_no_more_leaves_no_process_behind() -> None:
-    found = spread(squares, ITEMS, 1, 2)
+    found = map_chunks(squares, ITEMS, 1, 2)
     next(found)
     del found
     assert not multiprocessing.active_children()
@@ -82,16 +85,22 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
         else:
             monkeypatch.setenv("TOKENIZERS_PARALLELISM", value)
-        list(spread(squares, ITEMS, 50, 2))
+        list(map_chunks(squares, ITEMS, 50, 2))
         assert os.environ.get("TOKENIZERS_PARALLELISM") == value
 
 
 @fork
 def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    monkeypatch.setattr(parallel, "cores", lambda: 8)
-    assert [paying(items) for items in (0, FEWEST, 2 * FEWEST, 5 * FEWEST, 99 * FEWEST)] == [1, 1, 2, 5, 8]
+    monkeypatch.setattr(parallel, "available_cores", lambda: 8)
+    assert [worthwhile_processes(items) for items in (0, FEWEST, 2 * FEWEST, 5 * FEWEST, 99 * FEWEST)] == [
+        1,
+        1,
+        2,
+        5,
+        8,
+    ]
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert paying(99 * FEWEST) == 2, "the others of torchrun have the rest"
-    monkeypatch.setattr(parallel, "cores", lambda: 1)
-    assert paying(99 * FEWEST) == 1
+    assert worthwhile_processes(99 * FEWEST) == 2, "the others of torchrun have the rest"
+    monkeypatch.setattr(parallel, "available_cores", lambda: 1)
+    assert worthwhile_processes(99 * FEWEST) == 1

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Condensed
 
 
 def test_seconds_are_shared_by_all_claims_and_tokens_belong_to_one() -> None:
-    watch = Stopwatch(2)
+    watch = StageTimer(2)
     with watch("encode"):
         sum(range(10_000))
     watch.read(0, "encode", 30)
@@ -21,7 +21,7 @@ def test_seconds_are_shared_by_all_claims_and_tokens_belong_to_one() -> None:
 
 
 def test_a_stage_that_runs_twice_adds_up_and_one_that_fails_counts() -> None:
-    watch = Stopwatch(1)
+    watch = StageTimer(1)
     with watch("read"):
         pass
     once = watch.seconds["read"]
@@ -31,7 +31,7 @@ def test_a_stage_that_runs_twice_adds_up_and_one_that_fails_counts() -> None:
 
 
 def test_what_was_stamped_does_not_change_afterwards() -> None:
-    watch = Stopwatch(1)
+    watch = StageTimer(1)
     stamped = watch.stamp(0, Condensed())
     with watch("read"):
         watch.read(0, "read", 1)
@@ -39,7 +39,7 @@ def test_what_was_stamped_does_not_change_afterwards() -> None:
 
 
 def test_no_claims_no_division() -> None:
-    watch = Stopwatch(0)
+    watch = StageTimer(0)
     with watch("read"):
         pass
     assert watch.seconds.keys() == {"read"}

@@ -12,8 +12,8 @@ from baleen.core import types
 from baleen.core.errors import QueryError
 from baleen.core.records import Record
 from baleen.core.types import (
-    UNWEIGHED,
-    WHOLE,
+    UNSCORED,
+    WHOLE_PASSAGE,
     Answer,
     Condensed,
     Fact,
@@ -44,7 +44,7 @@ RECORDS: dict[str, Record] = {
     "passage with nothing in it": Passage("", "", ""),
     "fact": FACT,
     "fact of defaults": Fact("p", 0, "t", "s"),
-    "fact that is a whole passage": Fact("p", WHOLE, "t", "One. Two."),
+    "fact that is a whole passage": Fact("p", WHOLE_PASSAGE, "t", "One. Two."),
     "query": QUERY,
     "query without facts": Query("Is it so?"),
     "hit": Hit("p1", 2.5),
@@ -259,11 +259,11 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
     )  # fmt: skip
     assert trace.ranking() == Ranking(
         (
-            Hit("c", 9.0 + UNWEIGHED - log1p(2)),
+            Hit("c", 9.0 + UNSCORED - log1p(2)),
             Hit("a", 1.0 + 2.0),
             Hit("d", 0.5 + 2.0),
             Hit("b", 3.0 - 1.0 - log1p(1)),
-            Hit("e", -4.0 + UNWEIGHED - log1p(1)),
+            Hit("e", -4.0 + UNSCORED - log1p(1)),
             Hit("f", 48.0),
         )
     ), "what was not weighed counts as if stage 2 had thought little of it"

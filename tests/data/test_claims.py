@@ -37,8 +37,8 @@ def test_lines_and_a_list_hold_the_same_claims(tmp_path: Path, suffix: str) -> N
 @pytest.mark.parametrize("suffix", PACKED)
 def test_lines_that_are_written_are_compressed_as_their_name_says(tmp_path: Path, suffix: str) -> None:
     path, lines = tmp_path / f"c.jsonl{suffix}", [b'{"claim": "x"}'] * 200
-    assert files.write(lines, path) == 200
-    assert list(files.read(path)) == lines
+    assert files.write_lines(lines, path) == 200
+    assert list(files.read_lines(path)) == lines
     assert (path.stat().st_size < 1000) == bool(suffix)
 
 
@@ -64,7 +64,7 @@ def test_a_byte_order_mark_goes_where_compression_holds_it_back(tmp_path: Path) 
     path = tmp_path / "c.jsonl.zst"
     path.write_bytes(PACKED[".zst"](b"\xef\xbb\xbf" + json.dumps({"claim": "x", "noise": noise}).encode()))
     assert read_claims(path) == [Claim("1", "x")]
-    assert next(files.read(path)).startswith(b"{")
+    assert next(files.read_lines(path)).startswith(b"{")
 
 
 def test_a_file_that_is_missing_or_was_cut_short_is_named(tmp_path: Path) -> None:

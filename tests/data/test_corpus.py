@@ -48,13 +48,13 @@ def put(path: Path, content: bytes | str) -> Path:
 
 
 def pids(*paths: Path, **options: Any) -> list[str]:
-    return [passage.pid for passage in corpus.read(paths, **options)]
+    return [passage.pid for passage in corpus.read_passages(paths, **options)]
 
 
 class TestRecords:
     @pytest.mark.parametrize("name", PACKERS)
     def test_a_file_of_json_lines_is_read_plain_or_compressed(self, tmp_path: Path, name: str) -> None:
-        whale, krill = corpus.read([put(tmp_path / name, PACKERS[name](jsonl(WHALE, KRILL)))])
+        whale, krill = corpus.read_passages([put(tmp_path / name, PACKERS[name](jsonl(WHALE, KRILL)))])
         assert (whale.pid, whale.title, whale.text) == ("1", "Whale", WHALE["text"])
         assert whale.sentences == ("Whales swim.", "Dr. Roe met one.")
         assert krill.sentences == ("Krill are small.", "", "Whales eat them.")
@@ -70,12 +70,12 @@ class TestRecords:
 
     def test_other_keys_are_metadata(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl({**WHALE, "year": 2017, "tags": ["a", None], "at": {"x": 1.5}}))
-        (passage,) = corpus.read([path])
+        (passage,) = corpus.read_passages([path])
         assert passage.metadata == {"year": 2017, "tags": ["a", None], "at": {"x": 1.5}}
 
     def test_an_object_called_metadata_is_spread(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl({**WHALE, "url": "u", "metadata": {"year": 2017, "url": "other"}}))
-        (passage,) = corpus.read([path])
+        (passage,) = corpus.read_passages([path])
         assert passage.metadata == {"year": 2017, "url": "u"}
 
     def test_blank_lines_windows_line_ends_and_a_byte_order_mark_do_no_harm(self, tmp_path: Path) -> None:
@@ -87,16 +87,16 @@ class TestRecords:
 
     def test_lines_may_be_longer_than_what_is_read_at_a_time(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl({**WHALE, "text": ["long " * 100_000]}, KRILL))
-        first, second = corpus.read([path])
+        first, second = corpus.read_passages([path])
         assert (len(first.text), second.pid) == (500_000, "2")
 
     def test_one_path_need_not_be_in_a_list(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl(WHALE))
-        assert len(list(corpus.read(str(path)))) == len(list(corpus.read(path))) == 1
+        assert len(list(corpus.read_passages(str(path)))) == len(list(corpus.read_passages(path))) == 1
 
     def test_text_that_is_split_already_needs_no_splitter(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl(KRILL))
-        code = "import sys; from baleen.data.corpus import read; list(read(sys.argv[1])); sys.exit('sentencex' in sys.modules)"
+        code = "import sys; from baleen.data.corpus import read_passages; list(read_passages(sys.argv[1])); sys.exit('sentencex' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 0
 
 
@@ -107,7 +107,7 @@ class TestFolders:
         put(tmp_path / name, PACKERS["c" + name.removeprefix("corpus")](jsonl(record)))
         put(tmp_path / "queries.jsonl", jsonl({"_id": "q", "text": "Do statins help?"}))
         put(tmp_path / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore\n")
-        (passage,) = corpus.read([tmp_path])
+        (passage,) = corpus.read_passages([tmp_path])
         assert passage == Passage("MED-10", "", "Statins help.", ((0, 13),), {"url": "u"})
 
     def test_the_wiki_dump_of_abstracts_keeps_every_sentence_id(self, tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ class TestFolders:
         bulky = {"text_with_links": ["<a>"], "charoffset": [[0, 9]], "charoffset_with_links": [[0, 9]]}
         put(tmp_path / "AB" / "wiki_00.bz2", bz2.compress(jsonl({**page, "id": "13"})))
         put(tmp_path / "AA" / "wiki_01.bz2", bz2.compress(jsonl({**page, **bulky})))
-        first, second = corpus.read([tmp_path])
+        first, second = corpus.read_passages([tmp_path])
         assert first.sentences == ("Anarchism is old.", "", "It has schools.")
         assert (first.pid, second.pid, first.metadata) == ("12", "13", {"url": "u"})
 
     def test_the_full_wiki_dump_has_paragraphs_of_sentences(self, tmp_path: Path) -> None:
         page = {"id": "12", "url": "u", "title": "Anarchism", "text": [["Anarchism"], ["It is old.", " It lives."]]}
-        (passage,) = corpus.read([put(tmp_path / "wiki_00.bz2", bz2.compress(jsonl(page)))])
+        (passage,) = corpus.read_passages([put(tmp_path / "wiki_00.bz2", bz2.compress(jsonl(page)))])
         assert passage.sentences == ("Anarchism", "It is old.", "It lives.")
         assert passage.text == "Anarchism It is old. It lives."
 
@@ -141,7 +141,7 @@ class TestTextFiles:
     def test_a_short_file_is_one_passage(self, tmp_path: Path) -> None:
         put(tmp_path / "b" / "sea.md", "# The sea\n\nIt is deep. It is wet.\n\n## Shores\n\nSand.\n")
         put(tmp_path / "a.txt", "Whales\n\nThey swim.\n\nThey sing.\n")
-        whales, sea = corpus.read([tmp_path])
+        whales, sea = corpus.read_passages([tmp_path])
         assert (whales.pid, whales.title, whales.text) == ("a.txt", "Whales", "They swim.\n\nThey sing.")
         assert (sea.pid, sea.title) == ("b/sea.md", "The sea")
         assert sea.sentences == ("It is deep.", "It is wet.", "Shores", "Sand.")
@@ -171,13 +171,13 @@ class TestTextFiles:
     def test_the_title_is_a_heading_or_a_short_first_line_or_the_stem(
         self, tmp_path: Path, name: str, content: str, title: str, text: str | None
     ) -> None:
-        (passage,) = corpus.read([put(tmp_path / name, content)])
+        (passage,) = corpus.read_passages([put(tmp_path / name, content)])
         assert passage.title == title
         assert passage.text == (text or content.strip())
 
     def test_a_long_file_is_cut_between_paragraphs(self, tmp_path: Path) -> None:
         path = put(tmp_path / "a.txt", "Title\n\n" + "\n\n".join(["one two three four."] * 5))
-        passages = list(corpus.read([path], chunk_words=8))
+        passages = list(corpus.read_passages([path], chunk_words=8))
         assert [passage.pid for passage in passages] == ["a.txt#1", "a.txt#2", "a.txt#3"]
         assert {passage.title for passage in passages} == {"Title"}
         assert passages[0].text == "one two three four.\n\none two three four."
@@ -187,7 +187,7 @@ class TestTextFiles:
         path = put(
             tmp_path / "a.txt", "Title\n\nThe cat sat down. The dog ran off. A very long sentence that stays whole."
         )
-        assert [passage.text for passage in corpus.read([path], chunk_words=5)] == [
+        assert [passage.text for passage in corpus.read_passages([path], chunk_words=5)] == [
             "The cat sat down.",
             "The dog ran off.",
             "A very long sentence that stays whole.",
@@ -195,7 +195,7 @@ class TestTextFiles:
 
     def test_headings_cut_a_long_markdown_file_and_name_its_passages(self, tmp_path: Path) -> None:
         path = put(tmp_path / "a.md", "Intro.\n\n# Whales\n\nThey swim far.\n\n## Empty\n\n## Food\n\nKrill is food.")
-        assert [(passage.title, passage.text) for passage in corpus.read([path], chunk_words=5)] == [
+        assert [(passage.title, passage.text) for passage in corpus.read_passages([path], chunk_words=5)] == [
             ("Whales", "Intro."),
             ("Whales", "They swim far."),
             ("Whales: Food", "Krill is food."),
@@ -255,7 +255,7 @@ class TestBadInput:
     ) -> None:
         path = put(tmp_path / "c.jsonl", jsonl(KRILL) + b"\n" + line.rstrip() + b"\n" + jsonl({**WHALE, "id": "last"}))
         with pytest.raises(CorpusError) as caught:
-            list(corpus.read([path]))
+            list(corpus.read_passages([path]))
         message = str(caught.value)
         assert message.startswith(f"{path}:3: {found}")
         assert expected in message
@@ -277,7 +277,7 @@ class TestBadInput:
     def test_a_bad_file_is_named(self, tmp_path: Path, name: str, content: bytes, line: int, found: str) -> None:
         path = put(tmp_path / name, content)
         with pytest.raises(CorpusError) as caught:
-            list(corpus.read([path]))
+            list(corpus.read_passages([path]))
         assert str(caught.value).startswith(f"{path}:{line}: ")
         assert found in str(caught.value)
 
@@ -297,7 +297,7 @@ class TestBadInput:
     def test_ids_must_differ_over_all_files(self, tmp_path: Path) -> None:
         first, second = put(tmp_path / "a.jsonl", jsonl(WHALE)), put(tmp_path / "b.jsonl", jsonl(KRILL, WHALE))
         with pytest.raises(CorpusError, match=r"b\.jsonl:2: the id '1' is repeated"):
-            list(corpus.read([first, second]))
+            list(corpus.read_passages([first, second]))
 
     def test_only_the_first_few_messages_are_kept_and_logged(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -309,7 +309,7 @@ class TestBadInput:
     def test_a_text_file_that_is_too_large_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(corpus, "MAX_TEXT_FILE", 10)
         with pytest.raises(CorpusError, match="a text file over 10 bytes"):
-            list(corpus.read([put(tmp_path / "a.txt", "More than ten bytes.")]))
+            list(corpus.read_passages([put(tmp_path / "a.txt", "More than ten bytes.")]))
 
     @pytest.mark.parametrize(
         ("name", "message"),
@@ -323,7 +323,7 @@ class TestBadInput:
         put(tmp_path / "table.csv", "a,b")
         (tmp_path / "empty").mkdir()
         with pytest.raises(CorpusError, match=f"{name}: {message}"):
-            corpus.read([put(tmp_path / "c.jsonl", jsonl(WHALE)), tmp_path / name], skip_bad=True)
+            corpus.read_passages([put(tmp_path / "c.jsonl", jsonl(WHALE)), tmp_path / name], skip_bad=True)
 
     def test_zst_without_its_package_says_what_to_install(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,17 +331,17 @@ class TestBadInput:
         path = put(tmp_path / "c.jsonl.zst", PACKERS["c.jsonl.zst"](jsonl(WHALE)))
         monkeypatch.setitem(sys.modules, "zstandard", None)
         with pytest.raises(MissingExtraError, match="pip install zstandard"):
-            list(corpus.read([path]))
+            list(corpus.read_passages([path]))
 
 
 class TestStreaming:
     def test_what_is_behind_the_passages_asked_for_is_not_looked_at(self, tmp_path: Path) -> None:
         path = put(tmp_path / "c.jsonl", jsonl(WHALE, KRILL) + b"rubbish\n")
-        assert [passage.pid for passage in islice(corpus.read([path]), 2)] == ["1", "2"]
+        assert [passage.pid for passage in islice(corpus.read_passages([path]), 2)] == ["1", "2"]
 
     def test_the_tally_grows_with_the_reading(self, tmp_path: Path) -> None:
         tally = Tally()
-        passages = corpus.read([put(tmp_path / "c.jsonl", jsonl(WHALE, KRILL))], tally=tally)
+        passages = corpus.read_passages([put(tmp_path / "c.jsonl", jsonl(WHALE, KRILL))], tally=tally)
         assert tally.passages == 0
         next(passages)
         assert tally.passages == 1
@@ -352,7 +352,7 @@ class TestStreaming:
     ) -> None:
         monkeypatch.setattr(files, "MAX_LINE", 100)
         path = put(tmp_path / name, PACKERS[name](b"x" * 500_000 + b"\nshort\n" + b"y" * 500))
-        assert [len(line) for line in files.read(path)] == [101, 5, 101]
+        assert [len(line) for line in files.read_lines(path)] == [101, 5, 101]
 
 
 class TestLinks:
@@ -373,7 +373,7 @@ class TestLinks:
     ).encode()
 
     def passage(self, tmp_path: Path, content: bytes, **options: Any) -> Passage:
-        (passage,) = corpus.read([put(tmp_path / "c.jsonl", content)], **options)
+        (passage,) = corpus.read_passages([put(tmp_path / "c.jsonl", content)], **options)
         return passage
 
     def test_of_the_wiki_dump_are_kept_where_they_are_asked_for(self, tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ class TestLinks:
 
     def test_come_back_when_they_were_written(self, tmp_path: Path) -> None:
         passage = self.passage(tmp_path, self.DUMP, links=True)
-        corpus.write([passage], tmp_path / "again.jsonl")
-        assert list(corpus.read(tmp_path / "again.jsonl", links=True)) == [passage]
+        corpus.write_passages([passage], tmp_path / "again.jsonl")
+        assert list(corpus.read_passages(tmp_path / "again.jsonl", links=True)) == [passage]
 
     def test_of_a_corpus_s_own_are_metadata_as_they_stand(self, tmp_path: Path) -> None:
         own = {**WHALE, "links": ["Krill", ["them", "Krill"]]}
@@ -443,8 +443,8 @@ class TestWriting:
             ),
             Passage.from_sentences("ä/2", "", ["Krill 😀.", "", " Small. "], {"id": "x", "charoffset": [1]}),
         ]
-        assert corpus.write(iter(passages), tmp_path / name) == 2
-        again = list(corpus.read([tmp_path / name]))
+        assert corpus.write_passages(iter(passages), tmp_path / name) == 2
+        again = list(corpus.read_passages([tmp_path / name]))
         for ours, theirs in zip(passages, again, strict=True):
             assert (ours.pid, ours.title, ours.sentences) == (theirs.pid, theirs.title, theirs.sentences)
             assert ours.metadata == theirs.metadata
@@ -455,8 +455,8 @@ class TestWriting:
     ) -> None:
         path = tmp_path_factory.getbasetemp() / "round-trip.jsonl"
         passage = Passage.from_sentences("1", "T", [*sentences, "End."])
-        corpus.write([passage], path)
-        (again,) = corpus.read([path])
+        corpus.write_passages([passage], path)
+        (again,) = corpus.read_passages([path])
         assert again.sentences == passage.sentences
 
     @pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.gz", "c.jsonl.zst"])
@@ -464,7 +464,7 @@ class TestWriting:
         passages = [Passage.from_sentences("1", "T", ["Text."])]
         for folder in ("a", "b"):
             (tmp_path / folder).mkdir()
-            corpus.write(passages, tmp_path / folder / name)
+            corpus.write_passages(passages, tmp_path / folder / name)
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
     def test_a_writing_that_fails_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:
@@ -475,14 +475,14 @@ class TestWriting:
             raise RuntimeError("no more")
 
         with pytest.raises(RuntimeError):
-            corpus.write(failing(), path)
+            corpus.write_passages(failing(), path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["c.jsonl"]
         assert path.read_text() == "old"
 
     def test_a_text_that_was_never_split_is_written_whole(self, tmp_path: Path) -> None:
         path = tmp_path / "c.jsonl"
-        corpus.write([Passage("1", "T", "One. Two.")], path)
-        (back,) = corpus.read(path)
+        corpus.write_passages([Passage("1", "T", "One. Two.")], path)
+        (back,) = corpus.read_passages(path)
         assert (back.pid, back.title, back.text) == ("1", "T", "One. Two.")
 
     @pytest.mark.parametrize(
@@ -490,37 +490,39 @@ class TestWriting:
     )
     def test_a_name_that_cannot_be_written_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(CorpusError, match=message):
-            corpus.write([], tmp_path / name)
+            corpus.write_passages([], tmp_path / name)
 
 
 def test_passages_are_counted_before_they_are_read_as_far_as_a_damaged_file_goes(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": "%d", "text": "x"}\n' % number for number in range(3))
     (tmp_path / "whole.jsonl").write_bytes(lines)
     (tmp_path / "note.txt").write_text("One.\nTwo.")
-    assert corpus.expected([tmp_path / "whole.jsonl", tmp_path / "note.txt"]) == 4
+    assert corpus.estimate_count([tmp_path / "whole.jsonl", tmp_path / "note.txt"]) == 4
     for name, content in (
         ("cut", gzip.compress(lines)[:-12]),
         ("none", b"not gzip"),
         ("bad", b"\x1f\x8b\x08" + b"x" * 40),
     ):
         (tmp_path / f"{name}.jsonl.gz").write_bytes(content)
-        assert 0 <= corpus.expected([tmp_path / f"{name}.jsonl.gz", tmp_path / "note.txt"]) <= 4
+        assert 0 <= corpus.estimate_count([tmp_path / f"{name}.jsonl.gz", tmp_path / "note.txt"]) <= 4
 
 
 class TestSamples:
     PASSAGES = tuple(Passage.from_sentences(str(number), "", [f"Number {number}."]) for number in range(40))
 
     def test_no_more_than_are_there(self) -> None:
-        assert corpus.sample(iter(self.PASSAGES[:3]), 5) == list(self.PASSAGES[:3])
-        assert corpus.sample(iter([]), 5) == []
+        assert corpus.sample_passages(iter(self.PASSAGES[:3]), 5) == list(self.PASSAGES[:3])
+        assert corpus.sample_passages(iter([]), 5) == []
 
     def test_the_same_seed_draws_the_same(self) -> None:
-        first, again, other = (corpus.sample(self.PASSAGES, 10, seed) for seed in (1, 1, 2))
+        first, again, other = (corpus.sample_passages(self.PASSAGES, 10, seed) for seed in (1, 1, 2))
         assert first == again != other
         assert len({passage.pid for passage in first}) == 10
 
     def test_each_passage_is_drawn_as_often_as_any_other(self) -> None:
-        counts = Counter(passage.pid for seed in range(2000) for passage in corpus.sample(self.PASSAGES, 10, seed))
+        counts = Counter(
+            passage.pid for seed in range(2000) for passage in corpus.sample_passages(self.PASSAGES, 10, seed)
+        )
         assert len(counts) == 40
         # 500 each are expected, with a standard deviation of 19
         assert max(abs(count - 500) for count in counts.values()) < 100

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from baleen.core.errors import ConfigError, DatasetError
-from baleen.core.types import WHOLE, Fact, Hit, Ranking
+from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Ranking
 from baleen.data.beir import is_beir, read_beir
 from baleen.data.example import NOT_ENOUGH, SUPPORTED, Example
 from baleen.evaluation import measures
@@ -184,7 +184,7 @@ FACTS = (
     Fact("p2", 1, "Vardal", "", 0.3),
     Fact("p0", 0, "Lena Orlova", "", 0.2),
     Fact("p0", 1, "Lena Orlova", "", 0.9),
-    Fact("p3", WHOLE, "Ivo Brandt", "", 0.1),
+    Fact("p3", WHOLE_PASSAGE, "Ivo Brandt", "", 0.1),
 )
 EVIDENCE = [["Lena Orlova", 1], ["Lena Orlova", 0], ["Vardal", 1]]
 
@@ -219,7 +219,7 @@ def test_what_hover_would_make_of_it_is_what_we_measure() -> None:
     common = len(ours & theirs)
     f1 = 2 * (common / len(ours)) * (common / len(theirs)) / (common / len(ours) + common / len(theirs))
     example = Example("q1", "A claim.", ("p0", "p2"), (("p0", 1), ("p2", 1)), label=SUPPORTED, hops=2)
-    sentences = tuple(fact for fact in FACTS if fact.sid != WHOLE)
+    sentences = tuple(fact for fact in FACTS if fact.sid != WHOLE_PASSAGE)
     prediction = Prediction(hit_list("p0", "p2"), sentences, condensed=True, label=SUPPORTED)
     found = measures.judge_hover(example, prediction, (2,))
     assert (found["sentence_em"], found["label_accuracy"]) == (float(ours == theirs), 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baleen.data.titles import MOST_WORDS, mentioned, names_of
+from baleen.data.titles import MOST_WORDS, find_mentions, title_names
 
 
 class Bearers:
@@ -24,7 +24,7 @@ class Bearers:
 
 def named_in(text: str, *names: str, begins: Collection[int] = (0,)) -> list[str]:
     """The names that a text calls, of these."""
-    return [name for found in mentioned(text, Bearers(*names), begins) for name in found]
+    return [name for found in find_mentions(text, Bearers(*names), begins) for name in found]
 
 
 # The names of a title
@@ -64,7 +64,7 @@ TITLES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("title", "names"), TITLES.values(), ids=TITLES.keys())
 def test_a_title_is_the_words_of_a_name(title: str, names: tuple[str, ...]) -> None:
-    assert names_of(title) == names
+    assert title_names(title) == names
 
 
 # Where a text has names
@@ -89,13 +89,13 @@ TEXTS: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
     "not a number alone": ("It closed in 1974.", ("1974",), []),
     "not what is too short": ("It is the Ob.", ("ob",), []),
     "with an apostrophe behind": ("It is Vardal's mayor.", ("vardal",), ["vardal"]),
-    "with an apostrophe within": ("They saw Pan’s Labyrinth.", names_of("Pan's Labyrinth"), ["pan s labyrinth"]),
-    "with a hyphen within": ("By Saint-Exupéry, then.", names_of("Saint Exupéry"), ["saint exupéry"]),
+    "with an apostrophe within": ("They saw Pan’s Labyrinth.", title_names("Pan's Labyrinth"), ["pan s labyrinth"]),
+    "with a hyphen within": ("By Saint-Exupéry, then.", title_names("Saint Exupéry"), ["saint exupéry"]),
     "with a hyphen between two": ("On the Tromsk–Vardal line.", ("tromsk", "vardal"), ["tromsk", "vardal"]),
     "in brackets": ("A town (Vardal) there.", ("vardal",), ["vardal"]),
     "in wide letters": ("It is Ｖardal.", ("vardal",), ["vardal"]),
     "in letters without capitals": ("これは 鯨の歌 です", ("鯨の歌",), ["鯨の歌"]),
-    "with a mark that its small letter has of its own": ("It is İstanbul.", names_of("İstanbul"), ["i̇stanbul"]),
+    "with a mark that its small letter has of its own": ("It is İstanbul.", title_names("İstanbul"), ["i̇stanbul"]),
     "not within a word": ("The Vardalians sing.", ("vardal",), []),
     "several words at the start": ("Lena Orlova sings.", ("lena orlova",), ["lena orlova"]),
     "not one word at the start": ("Vardal sings.", ("vardal",), []),
@@ -119,7 +119,7 @@ def test_a_single_word_is_no_name_where_any_sentence_begins() -> None:
 
 def test_an_accent_that_stands_alone_parts_no_word() -> None:
     apart = unicodedata.normalize("NFD", "Márió Németh")
-    assert names_of(apart) == names_of("Márió Németh") == ("márió németh",)
+    assert title_names(apart) == title_names("Márió Németh") == ("márió németh",)
     text = unicodedata.normalize("NFD", "Élan is old. Németh met Márió Németh.")
     begins = (0, text.index("Ne"))
     assert named_in(text, "élan", "németh", "márió németh", begins=begins) == ["márió németh"]
@@ -135,7 +135,7 @@ def test_sentences_begin_where_they_do_whatever_is_written_otherwise_before_them
 def test_a_name_has_so_many_words_at_most() -> None:
     words = [f"Word{number}" for number in range(MOST_WORDS + 1)]
     for count, found in ((MOST_WORDS, 1), (MOST_WORDS + 1, 0)):
-        (name,) = names_of(" ".join(words[:count]))
+        (name,) = title_names(" ".join(words[:count]))
         assert len(named_in(f"It is {' '.join(words[:count])}.", name)) == found
 
 
@@ -144,13 +144,13 @@ def test_a_name_has_so_many_words_at_most() -> None:
 )
 def test_bearers_are_asked_once_for_all(text: str) -> None:
     bearers = Bearers("vardal")
-    list(mentioned(text, bearers))
+    list(find_mentions(text, bearers))
     assert len(bearers.asked) == 1
 
 
 def test_bearers_are_asked_for_whatever_may_be_a_name() -> None:
     bearers = Bearers()
-    assert list(mentioned("Ivo met the Deep Choir", bearers)) == []
+    assert list(find_mentions("Ivo met the Deep Choir", bearers)) == []
     assert bearers.asked == [
         ["ivo met the deep choir", "ivo met the deep", "ivo met the", "ivo met", "deep choir", "deep", "choir"]
     ]
@@ -160,7 +160,7 @@ def test_all_that_bear_a_name_come_with_it() -> None:
     def bearers(names: Sequence[str]) -> list[tuple[str, ...]]:
         return [("p1", "p2") if name == "vardal" else () for name in names]
 
-    assert list(mentioned("In Vardal.", bearers)) == [("p1", "p2")]
+    assert list(find_mentions("In Vardal.", bearers)) == [("p1", "p2")]
 
 
 WORDS = st.text("abcdefghéжß", min_size=3, max_size=6).map(str.capitalize)
@@ -168,13 +168,13 @@ WORDS = st.text("abcdefghéжß", min_size=3, max_size=6).map(str.capitalize)
 
 @given(st.lists(WORDS, min_size=1, max_size=MOST_WORDS), st.sampled_from([" ", "-", ", ", "’"]))
 def test_a_title_is_found_wherever_a_text_has_it(words: list[str], mark: str) -> None:
-    (name,) = names_of(" ".join(words))
+    (name,) = title_names(" ".join(words))
     assert named_in(f"it is {mark.join(words)}, so to speak", name) == [name]
 
 
 @given(st.text("AabéЖ7 .'-", max_size=60), st.sets(st.integers(0, 60)))
 def test_no_word_is_in_two_names(text: str, begins: set[int]) -> None:
-    every = mentioned(text, lambda names: [[name] for name in names], begins)
+    every = find_mentions(text, lambda names: [[name] for name in names], begins)
     words = re.findall(r"\w+", text.casefold())
     for (name,) in every:
         parts = name.split()
@@ -184,5 +184,5 @@ def test_no_word_is_in_two_names(text: str, begins: set[int]) -> None:
 
 @given(st.text(max_size=60), st.sets(st.integers(0, 60)))
 def test_any_text_may_be_looked_through(text: str, begins: set[int]) -> None:
-    names_of(text)
-    assert list(mentioned(text, Bearers(), begins)) == []
+    title_names(text)
+    assert list(find_mentions(text, Bearers(), begins)) == []

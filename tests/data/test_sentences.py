@@ -19,7 +19,7 @@ PROSE = st.lists(
 
 
 def sentences_of(text: str) -> list[str]:
-    return [text[start:end] for start, end in sentences.split(text)]
+    return [text[start:end] for start, end in sentences.split_sentences(text)]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_lone_surrogate_does_no_harm() -> None:
 
 @given(st.text() | PROSE)
 def test_spans_are_ordered_disjoint_stripped_and_hold_every_visible_character(text: str) -> None:
-    check(text, sentences.split(text))
+    check(text, sentences.split_sentences(text))
 
 
 @given(st.text(alphabet="ab .。\n\u3000é"))
 def test_so_they_are_where_a_paragraph_is_longer_than_the_window(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sentences, "WINDOW", 5)
-        check(text, sentences.split(text))
+        check(text, sentences.split_sentences(text))
 
 
 def check(text: str, spans: tuple[tuple[int, int], ...]) -> None:
@@ -100,7 +100,7 @@ def test_a_sentence_longer_than_the_window_is_cut_at_a_space() -> None:
 
 def test_a_text_without_spaces_takes_no_quadratic_time() -> None:
     before = time.process_time()
-    assert len(sentences.split("今日は。" * 25_000)) == 25_000
+    assert len(sentences.split_sentences("今日は。" * 25_000)) == 25_000
     assert time.process_time() - before < 3
 
 
@@ -113,4 +113,4 @@ def test_a_missing_library_is_an_error_that_says_what_to_install(monkeypatch: py
     monkeypatch.setitem(sys.modules, "sentencex", None)
     sentences._library.cache_clear()
     with pytest.raises(MissingExtraError, match="pip install 'sentencex"):
-        sentences.split("Some text.")
+        sentences.split_sentences("Some text.")

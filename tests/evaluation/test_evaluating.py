@@ -17,7 +17,7 @@ from baleen.data.example import Example
 from baleen.evaluation.evaluate import Ranked, Recorded, System, evaluate, read_results
 from baleen.evaluation.measures import Judge
 from baleen.evaluation.results import Prediction
-from baleen.hops.pipeline import run
+from baleen.hops.pipeline import run_hops
 from hop_fakes import chain
 
 EXAMPLES = [Example(f"q{number}", f"text {number}", (f"p{number % 2}",), hops=1) for number in range(5)]
@@ -88,7 +88,7 @@ class Reads:
 
     def hops(self, texts: Sequence[str], **options: Any) -> Iterator[list[Trace]]:
         assert options == {"k": 2}
-        return run([Query(text) for text in texts], chain(), Nothing(), [2])  # type: ignore[arg-type]
+        return run_hops([Query(text) for text in texts], chain(), Nothing(), [2])  # type: ignore[arg-type]
 
     def reader(self, component: str, *, optional: bool = False) -> Any:
         assert optional

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.core.errors import ConfigError
-from baleen.core.types import WHOLE, Answer, Fact, Hit, Hop, Query, Ranking, Trace, Verdict
+from baleen.core.types import WHOLE_PASSAGE, Answer, Fact, Hit, Hop, Query, Ranking, Trace, Verdict
 from baleen.core.types import Condensed as Read
 from baleen.data.example import LABELS, NOT_ENOUGH, NOT_SUPPORTED, REFUTED, SUPPORTED, Example, token_f1
 from baleen.data.gold import Catalogue
@@ -56,7 +56,9 @@ def test_passages_and_sentences_are_sets() -> None:
 
 def test_evidence_is_not_judged_where_there_is_none() -> None:
     assert measures.evidence(CLAIM, Prediction(ranked("p0", "p2"))) == {}
-    whole = Prediction(ranked("p0", "p2"), (Fact("p0", WHOLE, "", ""), Fact("p2", WHOLE, "", "")), condensed=True)
+    whole = Prediction(
+        ranked("p0", "p2"), (Fact("p0", WHOLE_PASSAGE, "", ""), Fact("p2", WHOLE_PASSAGE, "", "")), condensed=True
+    )
     assert measures.evidence(CLAIM, whole) == {"passage_em": 1, "passage_f1": 1}
     unknown = Example("q", "x", ("p0",))
     assert set(measures.evidence(unknown, chosen(("p0", 0)))) == {"passage_em", "passage_f1"}

@@ -10,7 +10,7 @@ import pytest
 
 from baleen.core.errors import CheckpointError
 from baleen.data.formats import read_examples
-from baleen.data.sentences import split
+from baleen.data.sentences import split_sentences
 from baleen.hops.demo import (
     BACKBONE,
     CORE,
@@ -80,7 +80,7 @@ def test_the_demonstration_corpus_is_what_its_readme_says() -> None:
 
 def test_sentences_of_the_demonstration_corpus_are_as_our_splitter_has_them() -> None:
     for passage in demo_passages(50):
-        again = tuple(passage.text[start:end] for start, end in split(passage.text))
+        again = tuple(passage.text[start:end] for start, end in split_sentences(passage.text))
         assert again == tuple(passage.sentences), passage.title
 
 

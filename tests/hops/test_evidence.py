@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from baleen.core.types import (
-    UNWEIGHED,
-    WHOLE,
+    UNSCORED,
+    WHOLE_PASSAGE,
     Answer,
     Condensed,
     Fact,
@@ -22,7 +22,7 @@ from baleen.core.types import (
     Trace,
     Verdict,
 )
-from baleen.hops.evidence import standing, with_its_fact
+from baleen.hops.evidence import finalize, with_answer_fact
 
 PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
@@ -47,7 +47,7 @@ def hop_of(pids: str, kept: dict[str, float], *judgements: Judgement, number: in
 
 
 def ended(*hops: Hop, **settings: Any) -> Trace:
-    return standing(Trace(CLAIM, hops), PASSAGES.__getitem__, **{"leading": -2.0, "final": -0.5} | settings)
+    return finalize(Trace(CLAIM, hops), PASSAGES.__getitem__, **{"leading": -2.0, "final": -0.5} | settings)
 
 
 def facts(trace: Trace) -> dict[str, float]:
@@ -105,7 +105,7 @@ def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
 
 
 def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
-    answered = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    answered = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     assert answered.outcome == Answer("0", 0.9, "b", 0)
     assert facts(answered) == {"a0": 2.0, "b0": 0.5}
     assert told(answered)["b0"] == (True, "the answer stands in it")
@@ -113,12 +113,12 @@ def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
 
 
 def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew() -> None:
-    first = with_its_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
-    again = with_its_fact(first, Answer("1", 0.9, "a", 1))
+    first = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
+    again = with_answer_fact(first, Answer("1", 0.9, "a", 1))
     assert facts(again) == {"a0": 2.0, "a1": -0.2}
     assert (told(again)["a1"], told(again)["b0"]) == ((True, "the answer stands in it"), DOUBTFUL)
     assert weighed(again) == weighed(first)
-    assert with_its_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
+    assert with_answer_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
 
 
 def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
@@ -132,8 +132,8 @@ def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
 @pytest.mark.parametrize("outcome", [Answer("0", 0.9, "a", 0), Answer("yes", 0.9), Verdict("supported", 0.9)])
 def test_other_outcomes_change_nothing_about_the_facts(outcome: Answer | Verdict) -> None:
     trace = of_three_thresholds()
-    assert with_its_fact(trace, outcome) == replace(trace, outcome=outcome)
-    assert with_its_fact(Trace(CLAIM), outcome) == Trace(CLAIM, outcome=outcome)
+    assert with_answer_fact(trace, outcome) == replace(trace, outcome=outcome)
+    assert with_answer_fact(Trace(CLAIM), outcome) == Trace(CLAIM, outcome=outcome)
 
 
 def test_with_one_threshold_and_no_least_the_end_changes_nothing() -> None:
@@ -187,7 +187,7 @@ def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_orde
 def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
     trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), least=2)
-    assert facts(trace) == {"a0": 1.0, "b3": UNWEIGHED}, "its score beside its passage is none of a fact"
+    assert facts(trace) == {"a0": 1.0, "b3": UNSCORED}, "its score beside its passage is none of a fact"
     assert told(trace)["b3"] == JOINS
 
 
@@ -197,9 +197,9 @@ def test_passages_that_were_not_retrieved_do_not_join() -> None:
 
 
 def test_a_fact_that_came_with_the_query_joins_as_it_came() -> None:
-    given = Fact("b", WHOLE, "B", "All that b says.", 7.0)
-    hop = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), Judgement("b", WHOLE, None, -3.0))
-    trace = standing(Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, leading=-2.0, final=-0.5, least=2)
+    given = Fact("b", WHOLE_PASSAGE, "B", "All that b says.", 7.0)
+    hop = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), Judgement("b", WHOLE_PASSAGE, None, -3.0))
+    trace = finalize(Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, leading=-2.0, final=-0.5, least=2)
     assert trace.facts == (replace(given, score=-3.0), *hop.facts)
 
 

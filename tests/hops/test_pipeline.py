@@ -10,10 +10,10 @@ import pytest
 from baleen.core.types import Answer, Condensed, Hit, Hop, Passage, Query, Ranking, Trace
 from baleen.evaluation.results import Prediction
 from baleen.hops.condenser import Condenser, CondenserConfig
-from baleen.hops.pipeline import Reading, conclude, merge, merge_rankings, run, run_hybrid
+from baleen.hops.pipeline import Condensing, merge_rankings, merge_traces, read_outcomes, run_hops, run_hybrid
 from baleen.hops.readers import Verifier
 from baleen.hops.reranker import Reranker
-from baleen.hops.retriever import Retrieved
+from baleen.hops.retriever import Retrieval
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, ScriptedRetriever, chain, facts_of
 
@@ -34,10 +34,10 @@ def reranker(favour: Sequence[Passage] = CORPUS) -> Reranker:
 
 
 def traces(
-    retriever: ScriptedRetriever, reading: Reading, depths: Sequence[int], *claims: str, **options: Any
+    retriever: ScriptedRetriever, reading: Condensing, depths: Sequence[int], *claims: str, **options: Any
 ) -> list[Trace]:
     queries = [Query(claim) for claim in claims or [CLAIM]]
-    *_, last = run(queries, retriever, reading, depths, **options)  # type: ignore[arg-type]
+    *_, last = run_hops(queries, retriever, reading, depths, **options)  # type: ignore[arg-type]
     return last
 
 
@@ -157,13 +157,13 @@ def test_more_facts_than_a_model_can_read_run_through() -> None:
     reading = ScriptedCrossEncoder(sentences=known, facts=known, verifier=lambda row: [[1.0, 0.0]] * len(row.places))
     last = traces(ScriptedRetriever({}, corpus), condenser(reading, pool=40), [1, 1, 1])
     assert len(last[0].facts) == 120
-    (read,) = conclude(last, Verifier(reading))  # type: ignore[arg-type]
+    (read,) = read_outcomes(last, Verifier(reading))  # type: ignore[arg-type]
     assert read.outcome is not None
 
 
 def test_a_hop_is_yielded_as_it_completes_and_nothing_further_is_computed() -> None:
     retriever, reading = chain(), ScriptedCrossEncoder(sentences=KNOWN, facts=KNOWN)
-    running = run([Query(CLAIM)], retriever, condenser(reading), [1] * 4)  # type: ignore[arg-type]
+    running = run_hops([Query(CLAIM)], retriever, condenser(reading), [1] * 4)  # type: ignore[arg-type]
     assert (retriever.asked, reading.asked) == ([], []), "nothing is done before it is asked for"
     (trace,) = next(running)
     assert len(trace.hops) == len(retriever.asked) == 1
@@ -173,7 +173,7 @@ def test_a_hop_is_yielded_as_it_completes_and_nothing_further_is_computed() -> N
 
 
 def test_what_was_yielded_does_not_change_afterwards() -> None:
-    steps = list(run([Query(CLAIM)], chain(), condenser(), [1, 1, 1]))  # type: ignore[arg-type]
+    steps = list(run_hops([Query(CLAIM)], chain(), condenser(), [1, 1, 1]))  # type: ignore[arg-type]
     assert [len(trace.hops) for (trace,) in steps] == [1, 2, 3]
     assert steps[0][0].hops == steps[2][0].hops[:1]
 
@@ -187,12 +187,12 @@ def test_claims_go_together_and_each_comes_out_as_it_would_alone() -> None:
     assert [without_times(trace) for trace in together] == [without_times(trace) for trace in alone]
     assert asked == max(len(trace.hops) for trace in alone), "one search a hop, whatever the number of claims"
     assert len({len(trace.hops) for trace in alone}) > 1, "one stops while others go on"
-    assert list(run([], retriever, condenser(), [2, 2])) == [[], []]  # type: ignore[arg-type]
+    assert list(run_hops([], retriever, condenser(), [2, 2])) == [[], []]  # type: ignore[arg-type]
 
 
 def test_a_run_may_start_from_facts_that_are_given() -> None:
     given = facts_of(("p0", 1), hop=0)
-    *_, (trace,) = run([Query(CLAIM, given)], chain(), condenser(), [1, 1])  # type: ignore[arg-type]
+    *_, (trace,) = run_hops([Query(CLAIM, given)], chain(), condenser(), [1, 1])  # type: ignore[arg-type]
     assert trace.hops[0].ranking.pids == ("p1",)
     assert places(trace) == PLACES
 
@@ -209,7 +209,7 @@ def test_each_stage_of_each_hop_tells_its_seconds_and_tokens() -> None:
 def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None:
     reading = ScriptedCrossEncoder(verifier=lambda row: [[float(len(row)), 30.0]])
     long, short = traces(ScriptedRetriever({CLAIM: ["p0"], "Whales": ["p6"]}), condenser(), [1], CLAIM, "Whales")
-    concluded = conclude([long, short], Verifier(reading))  # type: ignore[arg-type]
+    concluded = read_outcomes([long, short], Verifier(reading))  # type: ignore[arg-type]
     assert [getattr(trace.outcome, "label", None) for trace in concluded] == ["supported", "not supported"]
     assert [replace(trace, outcome=None, seconds={}, tokens={}) for trace in concluded] == [long, short]
     assert all(trace.seconds.keys() == trace.tokens.keys() == {"read"} for trace in concluded)
@@ -226,7 +226,7 @@ def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
             seen.extend(queries)
             return [Answer("town", 0.9, *PLACES[2])]
 
-    (trace,) = conclude(last, Listening())
+    (trace,) = read_outcomes(last, Listening())
     assert (places(last[0]), [(fact.pid, fact.sid) for fact in last[0].doubtful]) == (PLACES[:1], PLACES[1:])
     assert [(fact.pid, fact.sid) for fact in seen[0].facts] == PLACES
     assert places(trace) == [PLACES[0], PLACES[2]], "the fact that the answer stands in stands"
@@ -238,7 +238,7 @@ def test_a_hybrid_whose_condenser_stopped_first_has_its_doubtful_facts() -> None
     fact, doubtful = facts_of(("p0", 1), ("p1", 1))
     first = Hop(Query(CLAIM), ranking=Ranking((Hit("p0", 1.0),)), condensed=Condensed((fact,), doubtful=(doubtful,)))
     other = Hop(Query(CLAIM), ranking=Ranking((Hit("p2", 1.0),)))
-    merged = merge(Trace(Query(CLAIM), (first,), stopped="no"), Trace(Query(CLAIM), (first, other)), [1, 1])
+    merged = merge_traces(Trace(Query(CLAIM), (first,), stopped="no"), Trace(Query(CLAIM), (first, other)), [1, 1])
     assert (merged.facts, merged.doubtful) == ((fact,), (doubtful,))
 
 
@@ -315,15 +315,15 @@ def test_a_hybrid_tells_what_names_the_passages_that_it_took() -> None:
 
     left = part({"a": 9, "b": 8, "c": 7, "d": 6}, {"a": "", "c": "n"})
     right = part({"b": 8, "d": 7, "a": 6, "c": 5}, {"b": "", "d": "m"})
-    (hop,) = merge(left, right, [4]).hops
+    (hop,) = merge_traces(left, right, [4]).hops
     assert (hop.ranking.pids, hop.named) == (("a", "d", "b", "c"), {"a": "", "d": "m", "b": ""})
-    assert merge(left, replace(right, hops=()), [4]).hops[0].named == {"a": ""}
-    assert merge(replace(left, hops=()), right, [4]).hops[0].named == {"b": "", "d": "m"}
+    assert merge_traces(left, replace(right, hops=()), [4]).hops[0].named == {"a": ""}
+    assert merge_traces(replace(left, hops=()), right, [4]).hops[0].named == {"b": "", "d": "m"}
 
 
 def test_a_hop_tells_what_its_retriever_says_is_named() -> None:
     class Naming(ScriptedRetriever):
-        def retrieve(self, *args: Any, **options: Any) -> list[Retrieved]:
+        def retrieve(self, *args: Any, **options: Any) -> list[Retrieval]:
             return [replace(each, named={each.ranking.pids[0]: ""}) for each in super().retrieve(*args, **options)]
 
     (trace,) = traces(Naming(chain().leads), condenser(), [2, 2])
@@ -357,7 +357,7 @@ def test_a_hybrid_yields_each_hop_as_it_completes() -> None:
 
 def test_both_runs_of_a_hybrid_tell_what_the_search_that_they_share_cost() -> None:
     class Costly(ScriptedRetriever):
-        def retrieve(self, *args: Any, **options: Any) -> list[Retrieved]:
+        def retrieve(self, *args: Any, **options: Any) -> list[Retrieval]:
             found = super().retrieve(*args, **options)
             return [replace(each, seconds={"search": float(len(self.asked))}) for each in found]
 

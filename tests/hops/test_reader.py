@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from baleen.core.types import WHOLE, Answer, Fact, Query, Verdict
+from baleen.core.types import WHOLE_PASSAGE, Answer, Fact, Query, Verdict
 from baleen.hops.readers import LONGEST_ANSWER, Answerer, Verifier, best_span
 from baleen.models.cross_encoder import THREE_LABELS, TWO_LABELS
 from baleen.models.markup import fact_text
@@ -129,10 +129,10 @@ def test_an_answer_never_ends_before_it_starts() -> None:
 
 
 def test_an_answer_has_at_most_thirty_tokens() -> None:
-    query = Query(CLAIM, (Fact("p", WHOLE, "", "a " * 100),))
+    query = Query(CLAIM, (Fact("p", WHOLE_PASSAGE, "", "a " * 100),))
     within = answer(pointing({10: 9.0}, {10 + LONGEST_ANSWER - 1: 9.0}), query)
     assert len(within.text.split()) == LONGEST_ANSWER == 30
-    assert (within.pid, within.sid) == ("p", WHOLE)
+    assert (within.pid, within.sid) == ("p", WHOLE_PASSAGE)
     beyond = answer(pointing({10: 9.0}, {10 + LONGEST_ANSWER: 9.0}), query)
     assert len(beyond.text.split()) <= LONGEST_ANSWER
 

@@ -18,9 +18,9 @@ from baleen.models.cross_encoder import HEADS
 from baleen.models.encoder import Encoder
 from baleen.models.folder import read_model
 from baleen.system import Baleen
-from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import oracle_hops
-from baleen.training.hop_order.mining import Corpora, Haystacks
+from baleen.training.hop_order.mining import Corpora, MiningIndex
 from baleen.training.plan import RetrieverPlan, read_plan
 from baleen.training.run import explain, stages, train
 from baleen.training.stages import DONE
@@ -91,7 +91,7 @@ def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None
 
 def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Path, trained: Path) -> None:
     world, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
-    haystacks = Haystacks(encoder, Corpora.of(encoder.inputs, world))
+    haystacks = MiningIndex(encoder, Corpora.of(encoder.inputs, world))
     reached = oracle_hops(
         [question.example for question in world.dev],
         lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
@@ -109,7 +109,7 @@ def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Pa
 
 def test_rounds_of_a_ready_retriever_are_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     plan = RetrieverPlan(ready=str(trained / "model"), depths=(3, 4))
-    assert Rounds.stages(plan, 2) == Rounds.stages(plan, 4) == ["retriever"]
+    assert HopOrderTraining.stages(plan, 2) == HopOrderTraining.stages(plan, 4) == ["retriever"]
     rounds = taken_up(plan, 2, toy_collection(toy.folder), tmp_path)
     rounds.train()
     before = stamps(tmp_path)
@@ -133,7 +133,7 @@ def test_an_index_of_the_ready_retriever_is_one_of_the_new_model(
         assert (taken.config, taken.stored_dtype) == (given.config, given.stored_dtype)
     assert read_json(made / "retriever" / DONE)["fingerprint"] == given.fingerprint
     assert given.config.query_focus == 3, "which is not what a plan without [retriever.encoder] says"
-    Index.build(tmp_path / "index", corpus.read(toy.folder / "corpus.jsonl"), given, bits=4)
+    Index.build(tmp_path / "index", corpus.read_passages(toy.folder / "corpus.jsonl"), given, bits=4)
     Baleen.load(made / "model", tmp_path / "index", device="cpu")
 
 
@@ -141,7 +141,9 @@ def test_the_new_model_verifies_with_the_readers_of_the_run(
     ready: Path, trained: Path, toy: ToyWorld, tmp_path: Path
 ) -> None:
     assert read_model(ready / "model").components == {"retriever": "retriever", **dict.fromkeys(HEADS, "reading")}
-    Index.build(tmp_path / "index", corpus.read(toy.folder / "corpus.jsonl"), Encoder.load(trained / "model", "cpu"))
+    Index.build(
+        tmp_path / "index", corpus.read_passages(toy.folder / "corpus.jsonl"), Encoder.load(trained / "model", "cpu")
+    )
     baleen = Baleen.load(ready / "model", tmp_path / "index", device="cpu")
     trace = baleen.verify(f"{toy.passages[0].title} hired someone who sails.")
     assert isinstance(trace.outcome, Verdict)

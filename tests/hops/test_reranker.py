@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from baleen.core.types import WHOLE, Fact, Hit, Passage, Query, Ranking
+from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Passage, Query, Ranking
 from baleen.hops.reranker import Reranker
 from fakes import CORPUS
 from hop_fakes import CLAIM, ScriptedCrossEncoder
@@ -13,7 +13,7 @@ RERANKER = Reranker(READING)  # type: ignore[arg-type]
 
 
 def whole(number: int, score: float, hop: int) -> Fact:
-    return Fact(f"p{number}", WHOLE, CORPUS[number].title, CORPUS[number].text, score, hop)
+    return Fact(f"p{number}", WHOLE_PASSAGE, CORPUS[number].title, CORPUS[number].text, score, hop)
 
 
 def test_passages_are_ranked_by_their_scores_then_by_their_ids() -> None:
@@ -32,9 +32,9 @@ def test_a_hop_adds_exactly_its_best_passage_whole_beside_those_chosen_before() 
 def test_every_judgement_has_its_reason() -> None:
     (condensed,) = RERANKER.condense([Query(CLAIM, (whole(1, 3.0, 1),))], [[CORPUS[0], CORPUS[2]]], 2)
     assert [(judged.pid, judged.sid, judged.first, judged.kept, judged.reason) for judged in condensed.judgements] == [
-        ("p1", WHOLE, None, True, "chosen before"),
-        ("p2", WHOLE, 2.0, True, "the best of the hop"),
-        ("p0", WHOLE, 1.0, False, "not the best of the hop"),
+        ("p1", WHOLE_PASSAGE, None, True, "chosen before"),
+        ("p2", WHOLE_PASSAGE, 2.0, True, "the best of the hop"),
+        ("p0", WHOLE_PASSAGE, 1.0, False, "not the best of the hop"),
     ]
     assert all(judged.second is None for judged in condensed.judgements)
 
@@ -58,7 +58,7 @@ def test_without_passages_nothing_is_chosen() -> None:
 
 def test_an_empty_passage_has_a_score_too() -> None:
     (condensed,) = RERANKER.condense([Query(CLAIM)], [[Passage("p", "", "")]], 1)
-    assert condensed.facts == (Fact("p", WHOLE, "", "", -5.0, 1),)
+    assert condensed.facts == (Fact("p", WHOLE_PASSAGE, "", "", -5.0, 1),)
 
 
 def test_claims_of_a_batch_come_out_as_they_would_alone() -> None:

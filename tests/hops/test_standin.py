@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from baleen.core.types import Condensed, Fact, Hop, Passage, Query, Trace
-from baleen.hops.condenser import CONFIG, CondenserConfig, StandIn
+from baleen.hops.condenser import RELEVANCE_CONFIG, CondenserConfig, RelevanceCondenser
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, facts_of
 
@@ -13,14 +13,14 @@ READING = ScriptedCrossEncoder(reranker={TEACHES: 2.0, STANDS: 1.0, MAYOR: 3.0, 
 
 
 def condense(*passages: Passage, facts: tuple[Fact, ...] = (), hop: int = 1, **settings: Any) -> Condensed:
-    config = CondenserConfig(**settings) if settings else CONFIG
-    (condensed,) = StandIn(READING, config).condense([Query(CLAIM, facts)], [passages], hop)  # type: ignore[arg-type]
+    config = CondenserConfig(**settings) if settings else RELEVANCE_CONFIG
+    (condensed,) = RelevanceCondenser(READING, config).condense([Query(CLAIM, facts)], [passages], hop)  # type: ignore[arg-type]
     return condensed
 
 
 def test_facts_that_a_query_came_with_stand_at_the_end() -> None:
     trace = Trace(Query(CLAIM), (Hop(Query(CLAIM), condensed=Condensed((Fact("p0", 0, "", "", 0.0),))),))
-    assert StandIn(ScriptedCrossEncoder()).finish(trace, PASSAGES.__getitem__) == trace  # type: ignore[arg-type]
+    assert RelevanceCondenser(ScriptedCrossEncoder()).finish(trace, PASSAGES.__getitem__) == trace  # type: ignore[arg-type]
 
 
 def test_the_best_two_sentences_above_the_threshold_are_kept_best_first() -> None:
@@ -69,7 +69,7 @@ def test_empty_sentences_and_passages_are_passed_over() -> None:
 
 
 def test_it_says_that_it_is_untrained_and_what_it_cost() -> None:
-    assert StandIn(READING).untrained == ("condenser",)  # type: ignore[arg-type]
+    assert RelevanceCondenser(READING).untrained == ("condenser",)  # type: ignore[arg-type]
     condensed = condense(*CORPUS[:2])
     assert condensed.seconds.keys() == {"sentences"}
     sentences = [(passage.title, text) for passage in CORPUS[:2] for text in passage.sentences]
@@ -78,7 +78,7 @@ def test_it_says_that_it_is_untrained_and_what_it_cost() -> None:
 
 
 def test_claims_of_a_batch_come_out_as_they_would_alone() -> None:
-    stand_in = StandIn(READING)  # type: ignore[arg-type]
+    stand_in = RelevanceCondenser(READING)  # type: ignore[arg-type]
     queries, passages = [Query("one"), Query("two", facts_of(("p4", 0)))], [CORPUS[:1], CORPUS[1:3]]
     together = stand_in.condense(queries, passages, 2)
     alone = [stand_in.condense([query], [own], 2)[0] for query, own in zip(queries, passages, strict=True)]

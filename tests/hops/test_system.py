@@ -14,9 +14,9 @@ import torch
 from baleen.core.errors import CheckpointError, ConfigError, EncoderMismatchError, QueryError, StoredIndexError
 from baleen.core.types import Answer, Fact, Passage, Query, Trace, Verdict
 from baleen.hops import demo
-from baleen.hops.condenser import Condenser, CondenserConfig, StandIn
+from baleen.hops.condenser import Condenser, CondenserConfig, RelevanceCondenser
 from baleen.hops.config import RunConfig
-from baleen.hops.pipeline import Reading, conclude, run
+from baleen.hops.pipeline import Condensing, read_outcomes, run_hops
 from baleen.hops.readers import Answerer, Verifier
 from baleen.hops.reranker import Reranker
 from baleen.hops.retriever import Retriever
@@ -144,9 +144,9 @@ def test_claims_of_a_batch_come_out_as_they_would_alone(
     retriever, reading = parts
 
     def finished(*claims: str) -> list[Trace]:
-        condenser: Reading = Condenser(reading, reading) if pipeline == "condense" else Reranker(reading)
-        *_, traces = run([Query(claim) for claim in claims], retriever, condenser, [3, 2, 2])
-        return conclude(traces, reader(reading))
+        condenser: Condensing = Condenser(reading, reading) if pipeline == "condense" else Reranker(reading)
+        *_, traces = run_hops([Query(claim) for claim in claims], retriever, condenser, [3, 2, 2])
+        return read_outcomes(traces, reader(reading))
 
     together, alone = finished(*CLAIMS), [finished(claim)[0] for claim in CLAIMS]
     assert [steps(trace) for trace in together] == [steps(trace) for trace in alone]
@@ -158,7 +158,7 @@ def test_claims_of_a_batch_come_out_as_they_would_alone(
 
 def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tuple[Retriever, CrossEncoder]) -> None:
     retriever, reading = parts
-    *_, (trace,) = run([Query(CLAIM)], retriever, Condenser(reading, reading), [3, 3])
+    *_, (trace,) = run_hops([Query(CLAIM)], retriever, Condenser(reading, reading), [3, 3])
     assert trace.hops[1].query.facts
     for hop in trace.hops:
         (vectors,) = retriever.encoder.encode_queries([hop.query])
@@ -184,7 +184,7 @@ def test_hops_come_one_by_one_and_a_reader_ends_them(baleen: Baleen) -> None:
     *_, traces = running
     reader = baleen.reader("verifier")
     assert reader is not None
-    assert steps(conclude(traces, reader)[0]) == steps(baleen.verify(CLAIM))
+    assert steps(read_outcomes(traces, reader)[0]) == steps(baleen.verify(CLAIM))
 
 
 def test_a_hybrid_is_the_merge_of_the_other_two(baleen: Baleen) -> None:
@@ -259,7 +259,7 @@ def test_eight_hops_gather_more_facts_than_the_encoder_can_read(parts: tuple[Ret
     whole, reading = parts
     retriever = Retriever(whole.encoder.with_settings(facts_length=100), whole.index)
     everything = CondenserConfig(pool=20, threshold=-1e9)
-    *_, (trace,) = run([Query(CLAIM)], retriever, Condenser(reading, reading, everything), [1] * 8)
+    *_, (trace,) = run_hops([Query(CLAIM)], retriever, Condenser(reading, reading, everything), [1] * 8)
     assert len(trace.hops) == 8
     assert len(trace.facts) == 16, "every sentence but the empty one"
     assert max(hop.tokens["encode"] for hop in trace.hops) <= 64 + 100
@@ -363,10 +363,10 @@ def test_the_demonstration_is_searched_less_deep_than_a_corpus_that_is_named(
 ) -> None:
     monkeypatch.setattr(demo, "default_index", lambda _: home / "index")
     for most, depths in ((1, (1, 1, 1)), (99, (2, 2, 2))):  # and never deeper than the model is set to
-        monkeypatch.setattr(demo, "DEPTH", most)
+        monkeypatch.setattr(demo, "DEMO_DEPTH", most)
         assert Baleen.load(home / "model").config.depths == depths
         assert Baleen.load(home / "model", home / "index").config.depths == (2, 2, 2)
-    monkeypatch.setattr(demo, "DEPTH", 1)
+    monkeypatch.setattr(demo, "DEMO_DEPTH", 1)
     trace = Baleen.load(home / "model").verify(CLAIM, k=3, hops=2)
     assert [len(hop.ranking) for hop in trace.hops] == [3, 3], "a call says otherwise"
 
@@ -531,7 +531,7 @@ def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Pa
     relevance.save(tmp_path / "relevance")
     write_model(tmp_path, {"retriever": "retriever", "reranker": "relevance"}, {"run": {"stand_in": True, "k": 4}})
     baleen = Baleen.load(tmp_path, home / "index")
-    assert isinstance(baleen.condenser(stand_in=True), StandIn)
+    assert isinstance(baleen.condenser(stand_in=True), RelevanceCondenser)
     trace = baleen.verify(CLAIM)
     assert trace.untrained == ("condenser",)
     assert trace.outcome is None

@@ -177,7 +177,7 @@ def test_centroids_that_are_all_the_same_take_everything() -> None:
 def test_any_number_of_threads_assigns_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (REACH_FROM, 2 * BATCH + 77))
     expected = nearest(points, centroids)
-    monkeypatch.setattr("baleen.index.codec.kmeans.cores", lambda: threads)
+    monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: threads)
     np.testing.assert_array_equal(nearest(points, centroids), expected)
 
 

@@ -20,7 +20,7 @@ def plain_means(points: torch.Tensor, owner: torch.Tensor, centroids: torch.Tens
 def test_means_are_those_of_a_plain_sum_to_the_last_bit(
     centroids: int, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("baleen.index.codec.kmeans.cores", lambda: cores)
+    monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: cores)
     generator = torch.Generator().manual_seed(centroids)
     points, old = (torch.randn(count, 24, generator=generator) for count in (4000, centroids))
     owner = torch.randint(centroids, (4000,), generator=generator)

@@ -184,7 +184,7 @@ def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pyte
     vectors, before = unit_vectors(3001, 24), torch.get_num_threads()
     codecs = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr("baleen.index.codec.kmeans.cores", lambda count=threads: count)
+        monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda count=threads: count)
         torch.set_num_threads(threads)
         codecs.append(fitted(vectors, 16, bits))
         assert torch.get_num_threads() == threads, "left as it was"

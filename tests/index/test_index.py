@@ -25,7 +25,7 @@ from baleen.core.errors import (
     QueryError,
 )
 from baleen.core.types import Passage
-from baleen.data.titles import MOST_BEARERS
+from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.index import MOST_SEGMENTS, Addition, Index
 from baleen.index.store import NAME_ROLES
@@ -520,13 +520,13 @@ def test_bearers_are_the_living_passages_by_the_titles_that_they_have_now(named:
 
 
 def test_a_name_that_too_many_bear_says_nothing(named: Index) -> None:
-    named.add(titled({f"v{number}": "Vardal" for number in range(MOST_BEARERS - 2)}), ENCODER)
-    assert len(named.bearers(["vardal"])[0]) == MOST_BEARERS
+    named.add(titled({f"v{number}": "Vardal" for number in range(MAX_SAME_TITLE - 2)}), ENCODER)
+    assert len(named.bearers(["vardal"])[0]) == MAX_SAME_TITLE
     named.add(titled({"one more": "Vardal"}), ENCODER)
     assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
     named.delete(["v0"])
-    assert len(named.bearers(["vardal"])[0]) == MOST_BEARERS, "the dead are not counted"
-    named.add(titled({f"w{number}": "Vardal" for number in range(3 * MOST_BEARERS)}), ENCODER)
+    assert len(named.bearers(["vardal"])[0]) == MAX_SAME_TITLE, "the dead are not counted"
+    named.add(titled({f"w{number}": "Vardal" for number in range(3 * MAX_SAME_TITLE)}), ENCODER)
     assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from baleen.core.errors import CorpusError
 from baleen.core.types import Passage
-from baleen.data.titles import names_of
+from baleen.data.titles import title_names
 from baleen.index.format import ArrayFile, open_array
 from baleen.index.store import BLOCK, NAME_ROLES, ROLES, Store, StoreWriter, text_hash
 
@@ -198,8 +198,8 @@ TITLES = st.lists(
 @given(TITLES.filter(len))
 def test_names_are_kept_as_they_are_made_of_the_titles(titles: list[str]) -> None:
     passages = titled(*titles)
-    names = sorted({name for title in titles for name in names_of(title)})
-    expected = [[row for row, title in enumerate(titles) if name in names_of(title)] for name in names]
+    names = sorted({name for title in titles for name in title_names(title)})
+    expected = [[row for row, title in enumerate(titles) if name in title_names(title)] for name in names]
     with TemporaryDirectory() as folder:
         assert rows_of(stored(Path(folder) / "kept", passages), *names) == expected
         assert rows_of(without_names(Path(folder) / "made", passages), *names) == expected

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.models.device import best_device, best_dtype, cpu_has_bfloat16
-from baleen.models.tokens import EncodedRows, in_order, token_batches
+from baleen.models.tokens import EncodedRows, restore_order, token_batches
 
 UNHURRIED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -34,7 +34,7 @@ def test_rows_come_back_in_order(lengths: list[int], seed: int) -> None:
         if rows:
             values = [float(i) for i in rows for _ in range(lengths[i])]
             parts.append(EncodedRows(rows, torch.tensor(values).reshape(-1, 1), [lengths[i] for i in rows]))
-    found = in_order(parts)
+    found = restore_order(parts)
     assert found.lengths.tolist() == lengths
     assert all((found[i] == i).all() and len(found[i]) == length for i, length in enumerate(lengths))
 

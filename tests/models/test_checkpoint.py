@@ -13,7 +13,14 @@ import torch
 
 from baleen.core.errors import CheckpointError
 from baleen.models import checkpoint
-from baleen.models.checkpoint import Checkpoint, check_names, read, resolve, search_roots, write
+from baleen.models.checkpoint import (
+    Checkpoint,
+    check_names,
+    read_checkpoint,
+    resolve_folder,
+    search_roots,
+    write_checkpoint,
+)
 
 SAMPLE = Checkpoint(
     kind="flipr",
@@ -28,7 +35,7 @@ SAMPLE = Checkpoint(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "model", SAMPLE)
+    write_checkpoint(tmp_path / "model", SAMPLE)
     return tmp_path / "model"
 
 
@@ -38,7 +45,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 
 def test_what_is_written_is_read(folder: Path) -> None:
-    found = read(folder, "flipr")
+    found = read_checkpoint(folder, "flipr")
     for field in dataclasses.fields(Checkpoint):
         if field.name != "tensors":
             assert getattr(found, field.name) == getattr(SAMPLE, field.name)
@@ -48,22 +55,22 @@ def test_what_is_written_is_read(folder: Path) -> None:
 
 
 def test_a_checkpoint_replaces_a_checkpoint_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    write(folder, dataclasses.replace(SAMPLE, settings={"dim": 3}))
-    assert read(folder, "flipr").settings == {"dim": 3}
+    write_checkpoint(folder, dataclasses.replace(SAMPLE, settings={"dim": 3}))
+    assert read_checkpoint(folder, "flipr").settings == {"dim": 3}
     (tmp_path / "empty").mkdir()
-    write(tmp_path / "empty", SAMPLE)
+    write_checkpoint(tmp_path / "empty", SAMPLE)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     with pytest.raises(CheckpointError, match="something other than a Baleen checkpoint"):
-        write(tmp_path / "thesis", SAMPLE)
+        write_checkpoint(tmp_path / "thesis", SAMPLE)
     assert (tmp_path / "thesis" / "chapter.tex").exists()
 
 
 def test_a_write_that_fails_leaves_the_old_one(folder: Path) -> None:
     broken = dataclasses.replace(SAMPLE, notes={"unserialisable": object()})
     with pytest.raises(TypeError):
-        write(folder, broken)
-    assert read(folder, "flipr").notes == SAMPLE.notes
+        write_checkpoint(folder, broken)
+    assert read_checkpoint(folder, "flipr").notes == SAMPLE.notes
 
 
 def test_the_hash_of_the_weights_is_of_names_types_shapes_and_values() -> None:
@@ -113,7 +120,7 @@ def test_refusals_say_what_is_wrong_on_one_line(folder: Path, case: str) -> None
     damage, message = REFUSALS[case]
     damage(folder)
     with pytest.raises(CheckpointError, match=message) as caught:
-        read(folder, "flipr")
+        read_checkpoint(folder, "flipr")
     assert "\n" not in str(caught.value)
 
 
@@ -122,7 +129,7 @@ def test_a_config_without_settings_is_refused(folder: Path) -> None:
     del config["settings"]
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="lacks settings"):
-        read(folder, "flipr")
+        read_checkpoint(folder, "flipr")
 
 
 def test_tensors_must_be_the_models() -> None:
@@ -147,10 +154,10 @@ def test_a_name_is_a_folder_then_a_checkpoint_then_a_model_of_the_hub(
     monkeypatch.chdir(tmp_path)
     for place in ("mine/tiny", "checkpoints/tiny", "checkpoints/other"):
         (tmp_path / place).mkdir(parents=True)
-    assert resolve(tmp_path / "mine") == tmp_path / "mine"
-    assert resolve("tiny") == tmp_path / "mine" / "tiny"
-    assert resolve("other").resolve() == tmp_path / "checkpoints" / "other"
-    assert resolve("owner/model", download=lambda name: tmp_path / name) == tmp_path / "owner/model"
+    assert resolve_folder(tmp_path / "mine") == tmp_path / "mine"
+    assert resolve_folder("tiny") == tmp_path / "mine" / "tiny"
+    assert resolve_folder("other").resolve() == tmp_path / "checkpoints" / "other"
+    assert resolve_folder("owner/model", download=lambda name: tmp_path / name) == tmp_path / "owner/model"
 
 
 def test_a_name_that_leads_nowhere_says_where_it_was_looked_for(
@@ -158,9 +165,9 @@ def test_a_name_that_leads_nowhere_says_where_it_was_looked_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match=r"checkpoints/nowhere.*hub \(no network\)$"):
-        resolve("nowhere", download=unreachable)
+        resolve_folder("nowhere", download=unreachable)
     with pytest.raises(CheckpointError, match="no model folder"):
-        resolve("./not/a/hub/name", download=unreachable)
+        resolve_folder("./not/a/hub/name", download=unreachable)
 
 
 def test_the_repository_and_the_users_cache_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from baleen.core.errors import CheckpointError, ConfigError
 from baleen.core.types import Passage, Query
-from baleen.models.checkpoint import read, write
+from baleen.models.checkpoint import read_checkpoint, write_checkpoint
 from baleen.models.cross_encoder import HEADS, KIND, THREE_LABELS, CrossEncoder, HeadConfig
 from baleen.models.encoder import Encoder
 from baleen.models.pairs import CrossConfig, CrossInput
@@ -166,13 +166,13 @@ def test_another_kind_of_checkpoint_is_refused(backbone: Path, saved: Path, tmp_
 
 
 def test_a_checkpoint_must_hold_exactly_the_heads_that_it_names(saved: Path) -> None:
-    checkpoint = read(saved, KIND)
+    checkpoint = read_checkpoint(saved, KIND)
     fewer = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith("heads.facts")}
-    write(saved, dataclasses.replace(checkpoint, tensors=fewer))
+    write_checkpoint(saved, dataclasses.replace(checkpoint, tensors=fewer))
     with pytest.raises(CheckpointError, match=r"missing: heads\.facts"):
         CrossEncoder.load(saved)
     heads = {**checkpoint.settings["heads"], "facts": {"output": ["score"]}}
-    write(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "heads": heads}))
+    write_checkpoint(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "heads": heads}))
     with pytest.raises(ConfigError, match="facts: there is no setting 'output'; did you mean 'outputs'"):
         CrossEncoder.load(saved)
 
@@ -261,8 +261,10 @@ def test_sequences_must_fit_the_backbone(tmp_path: Path) -> None:
     reading = CrossEncoder.from_backbone(short, config=CrossConfig(length=100, query_length=50))
     assert reading.score("reranker", reading.inputs.passage(Query("whale " * 99), Passage("p", "t", "whale " * 99)))
     reading.save(tmp_path / "saved")
-    checkpoint = read(tmp_path / "saved", KIND)
-    write(tmp_path / "saved", dataclasses.replace(checkpoint, settings={**checkpoint.settings, "length": 512}))
+    checkpoint = read_checkpoint(tmp_path / "saved", KIND)
+    write_checkpoint(
+        tmp_path / "saved", dataclasses.replace(checkpoint, settings={**checkpoint.settings, "length": 512})
+    )
     with pytest.raises(ConfigError, match="length = 512, but the backbone holds 100"):
         CrossEncoder.load(tmp_path / "saved")
 

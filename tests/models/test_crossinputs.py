@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baleen.core.errors import CheckpointError, ConfigError
-from baleen.core.types import WHOLE, Fact, Passage, Query
+from baleen.core.types import WHOLE_PASSAGE, Fact, Passage, Query
 from baleen.models.markup import fact_text, passage_text
 from baleen.models.pairs import CrossConfig, CrossInput, CrossInputs
 from fakes import CORPUS
@@ -274,7 +274,7 @@ def test_facts_over_the_limit_give_way_oldest_first_and_the_claim_keeps_half() -
 
 
 def test_a_fact_that_is_longer_than_its_room_is_cut() -> None:
-    whole = Fact("p", WHOLE, "c", "whale " * 600)
+    whole = Fact("p", WHOLE_PASSAGE, "c", "whale " * 600)
     query = Query("a b", (whole,))
     (row,) = INPUTS.passage(query, CORPUS[0])
     assert len(left_side(row)) == 256

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from baleen.core.errors import CheckpointError, ConfigError
-from baleen.models.checkpoint import Checkpoint, read, write
+from baleen.models.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from baleen.models.cross_encoder import KIND, CrossEncoder
 from baleen.models.difference import restored
 from baleen.models.folder import write_model
@@ -48,7 +48,7 @@ def sample(seed: int, **changes: Any) -> Checkpoint:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """`reading`, whole, and `readers`, a difference of rank 3 to it."""
-    write(tmp_path / "reading", sample(1))
+    write_checkpoint(tmp_path / "reading", sample(1))
     write_difference(tmp_path / "readers", sample(2), tmp_path / "reading", rank=3)
     return tmp_path
 
@@ -125,7 +125,7 @@ def test_what_fits_nothing_of_the_base_is_refused(stored: dict[str, torch.Tensor
 
 
 def test_a_difference_is_read_as_the_checkpoint_that_it_stands_for(model: Path) -> None:
-    found, wanted = read(model / "readers", KIND), sample(2)
+    found, wanted = read_checkpoint(model / "readers", KIND), sample(2)
     for name in ("settings", "backbone", "tokens", "tokenizer", "notes"):
         assert getattr(found, name) == getattr(wanted, name)
     expected = restored(tensors(1), factored(tensors(1), tensors(2), rank=3))
@@ -138,15 +138,18 @@ def test_both_may_move_together(model: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     for name in ("reading", "readers"):
         shutil.move(model / name, tmp_path / "elsewhere" / name)
-    assert read(tmp_path / "elsewhere" / "readers", KIND).notes == {"seed": 2}
+    assert read_checkpoint(tmp_path / "elsewhere" / "readers", KIND).notes == {"seed": 2}
 
 
 REFUSALS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no base": (lambda f: shutil.rmtree(f / "reading"), "is a difference to .*reading, which is missing"),
-    "another base": (lambda f: write(f / "reading", sample(3)), "a difference to other weights than those in"),
-    "a base of another kind": (lambda f: write(f / "reading", sample(1, kind="flipr")), "kind 'flipr'"),
+    "another base": (
+        lambda f: write_checkpoint(f / "reading", sample(3)),
+        "a difference to other weights than those in",
+    ),
+    "a base of another kind": (lambda f: write_checkpoint(f / "reading", sample(1, kind="flipr")), "kind 'flipr'"),
     "a base of other settings": (
-        lambda f: write(f / "reading", sample(1, settings={"length": 32})),
+        lambda f: write_checkpoint(f / "reading", sample(1, settings={"length": 32})),
         "settings: length = 64, and 32 in the first",
     ),
     "a base that says nothing": (lambda f: edit(f / "readers", base={}), "base should have a folder"),
@@ -162,7 +165,7 @@ def test_refusals_say_what_is_wrong(model: Path, fault: str) -> None:
     spoil, said = REFUSALS[fault]
     spoil(model)
     with pytest.raises(CheckpointError, match=said) as error:
-        read(model / "readers", KIND)
+        read_checkpoint(model / "readers", KIND)
     assert "\n" not in str(error.value)
 
 
@@ -178,7 +181,7 @@ def test_what_cannot_be_a_difference_is_not_written(model: Path) -> None:
         write_difference(model / "other", sample(2, settings={"length": 8}), model / "reading", 3)
     with pytest.raises(CheckpointError, match="is the base itself, which would be lost"):
         write_difference(model / "reading", sample(2), model / "reading", 3)
-    assert read(model / "reading", KIND).notes == {"seed": 1}
+    assert read_checkpoint(model / "reading", KIND).notes == {"seed": 1}
     with pytest.raises(CheckpointError, match="a difference itself"):
         write_difference(model / "other", sample(2), model / "readers", 3)
     assert not (model / "other").exists()
@@ -187,7 +190,7 @@ def test_what_cannot_be_a_difference_is_not_written(model: Path) -> None:
 def test_a_cross_encoder_is_loaded_from_its_difference(tmp_path: Path) -> None:
     for seed, name in ((1, "reading"), (2, "apart")):
         CrossEncoder.from_backbone(bert_folder(tmp_path / f"bert-{name}", seed=seed)).save(tmp_path / name)
-    write_difference(tmp_path / "readers", read(tmp_path / "apart", KIND), tmp_path / "reading", rank=1000)
+    write_difference(tmp_path / "readers", read_checkpoint(tmp_path / "apart", KIND), tmp_path / "reading", rank=1000)
     found, apart, base = (
         CrossEncoder.load(tmp_path / name, dtype=torch.float32).model.state_dict()
         for name in ("readers", "apart", "reading")
@@ -203,7 +206,7 @@ def test_a_cross_encoder_is_loaded_from_its_difference(tmp_path: Path) -> None:
 @pytest.fixture
 def apart(model: Path) -> list[str]:
     """The script's arguments for a checkpoint in the folder `apart`, but for --out."""
-    write(model / "apart", sample(2))
+    write_checkpoint(model / "apart", sample(2))
     return [str(model / "apart"), "--base", str(model / "reading"), "--rank", "3", "--out"]
 
 
@@ -211,7 +214,7 @@ def test_the_script_writes_a_difference(apart: list[str], model: Path, capsys: p
     out = model / "new"
     assert main([*apart, str(out)]) == 0
     assert capsys.readouterr().out == f"{out}: {sum(file.stat().st_size for file in out.iterdir()):,} bytes\n"
-    assert read(out, KIND).notes == {"seed": 2}
+    assert read_checkpoint(out, KIND).notes == {"seed": 2}
     assert main([*apart, str(out)]) == ConfigError.exit_code
     assert "replace it with --overwrite" in capsys.readouterr().err
     assert main([*apart, str(out), "--overwrite"]) == 0
@@ -226,11 +229,11 @@ def test_the_script_does_not_overwrite_what_it_reads(
     write_model(model, {"verifier": "reading"})
     assert main([*apart, str(model / out), "--overwrite"]) == CheckpointError.exit_code
     assert said in capsys.readouterr().err
-    assert [read(model / name, KIND).notes["seed"] for name in ("reading", "apart", "readers")] == [1, 2, 2]
+    assert [read_checkpoint(model / name, KIND).notes["seed"] for name in ("reading", "apart", "readers")] == [1, 2, 2]
 
 
 def test_the_script_takes_no_retriever(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(model / "retriever", sample(2, kind="flipr"))
+    write_checkpoint(model / "retriever", sample(2, kind="flipr"))
     out = model / "new"
     assert (
         main([str(model / "retriever"), "--base", str(model / "reading"), "--out", str(out)])

@@ -16,7 +16,7 @@ from baleen.core.types import Passage, Query
 from baleen.core.vectors import Floats
 from baleen.index.scoring import focused_score
 from baleen.models.backbone import principal_components
-from baleen.models.checkpoint import read, write
+from baleen.models.checkpoint import read_checkpoint, write_checkpoint
 from baleen.models.device import inference
 from baleen.models.encoder import KIND, Encoder
 from baleen.models.tokens import EncoderConfig
@@ -130,7 +130,7 @@ def test_half_precision_on_disk_survives_a_round_trip(encoder: Encoder, tmp_path
     encoder.save(tmp_path / "half", torch.float16)
     loaded = Encoder.load(tmp_path / "half")
     loaded.save(tmp_path / "again")
-    assert read(tmp_path / "again", KIND).tensors["projection.weight"].dtype == torch.float16
+    assert read_checkpoint(tmp_path / "again", KIND).tensors["projection.weight"].dtype == torch.float16
     assert Encoder.load(tmp_path / "again").fingerprint == loaded.fingerprint != encoder.fingerprint
     assert next(loaded.model.parameters()).dtype == loaded.dtype
 
@@ -170,8 +170,8 @@ def test_settings_may_change_over_the_same_model(encoder: Encoder, saved: Path) 
 
 
 def test_a_checkpoint_whose_lengths_do_not_fit_is_refused(saved: Path) -> None:
-    checkpoint = read(saved, KIND)
-    write(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "query_length": 100}))
+    checkpoint = read_checkpoint(saved, KIND)
+    write_checkpoint(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "query_length": 100}))
     with pytest.raises(ConfigError, match="set facts_length to 412"):
         Encoder.load(saved)
 
@@ -271,16 +271,16 @@ def test_a_backbone_is_no_encoder_and_a_folder_may_be_neither(tmp_path: Path) ->
 
 
 def test_a_checkpoint_must_hold_exactly_the_models_tensors(saved: Path) -> None:
-    checkpoint = read(saved, KIND)
+    checkpoint = read_checkpoint(saved, KIND)
     fewer = {name: tensor for name, tensor in checkpoint.tensors.items() if name != "projection.weight"}
-    write(saved, dataclasses.replace(checkpoint, tensors=fewer))
+    write_checkpoint(saved, dataclasses.replace(checkpoint, tensors=fewer))
     with pytest.raises(CheckpointError, match=r"missing: projection\.weight"):
         Encoder.load(saved)
 
 
 def test_a_setting_that_does_not_exist_is_named(saved: Path) -> None:
-    checkpoint = read(saved, KIND)
-    write(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "query_lenght": 32}))
+    checkpoint = read_checkpoint(saved, KIND)
+    write_checkpoint(saved, dataclasses.replace(checkpoint, settings={**checkpoint.settings, "query_lenght": 32}))
     with pytest.raises(ConfigError, match="did you mean 'query_length'"):
         Encoder.load(saved)
 

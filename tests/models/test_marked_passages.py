@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from baleen.core.types import Passage
-from baleen.models.memory import MarkedPassage, MarkedPassages
+from baleen.models.memory import PassageCache, TokenisedPassage
 from baleen.models.tokens import plain_tokenizer
 from fakes import CORPUS
 from hop_fakes import TOKENIZER
@@ -33,12 +33,12 @@ def tokens(text: str) -> list[int]:
     return list(plain_tokenizer(TOKENIZER).encode(text, add_special_tokens=False).ids)
 
 
-def memory(size: int = 100) -> tuple[MarkedPassages, Counted]:
+def memory(size: int = 100) -> tuple[PassageCache, Counted]:
     counted = Counted()
-    return MarkedPassages(counted, MARKER, size), counted
+    return PassageCache(counted, MARKER, size), counted
 
 
-def check(found: MarkedPassage, passage: Passage) -> None:
+def check(found: TokenisedPassage, passage: Passage) -> None:
     written = [(sid, tokens(text)) for sid, text in enumerate(passage.sentences) if text.strip()]
     assert found.title.tolist() == tokens(passage.title)
     assert found.ids.tolist() == [number for _, ids in written for number in (MARKER, *ids)]

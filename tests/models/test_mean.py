@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from baleen.core.errors import CheckpointError, ConfigError
-from baleen.models.checkpoint import Checkpoint, mean, read, write
+from baleen.models.checkpoint import Checkpoint, mean, read_checkpoint, write_checkpoint
 from baleen.models.encoder import Encoder
 from baleen.models.folder import write_model
 from fakes import tiny_encoder
@@ -27,7 +27,7 @@ SAMPLE = Checkpoint(
 
 
 def saved(folder: Path, **changes: Any) -> Path:
-    write(folder, dataclasses.replace(SAMPLE, **changes))
+    write_checkpoint(folder, dataclasses.replace(SAMPLE, **changes))
     return folder
 
 
@@ -62,12 +62,12 @@ def test_sums_are_in_float32(tmp_path: Path) -> None:
 def test_notes_name_the_parts_of_a_mean(two: list[Path], tmp_path: Path) -> None:
     made = mean(two, "flipr", [3, 1])
     assert made.notes["trained"] == "here"
-    hashes = [read(folder, "flipr").weights_sha256 for folder in two]
+    hashes = [read_checkpoint(folder, "flipr").weights_sha256 for folder in two]
     assert made.notes["averaged"] == [
         {"share": 0.75, "weights_sha256": hashes[0]},
         {"share": 0.25, "weights_sha256": hashes[1]},
     ]
-    write(tmp_path / "mean", made)
+    write_checkpoint(tmp_path / "mean", made)
     again = mean([two[0], tmp_path / "mean"], "flipr")
     assert again.notes["averaged"][1]["averaged"] == made.notes["averaged"]
 
@@ -119,7 +119,7 @@ def test_other_folders_are_refused(two: list[Path], tmp_path: Path, content: str
 def test_the_mean_of_a_model_with_itself_is_the_model(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "backbone")
     encoder.save(tmp_path / "one")
-    write(tmp_path / "mean", mean([tmp_path / "one"] * 2, "flipr"))
+    write_checkpoint(tmp_path / "mean", mean([tmp_path / "one"] * 2, "flipr"))
     found = Encoder.load(tmp_path / "mean", dtype=torch.float32)
     for name, tensor in encoder.model.state_dict().items():
         torch.testing.assert_close(found.model.state_dict()[name], tensor)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
-from baleen.models.packing import Texts, within
+from baleen.models.packing import PackedTexts, attending_within
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,9 +33,9 @@ def row_of(lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
     return ids.unsqueeze(0), positions.unsqueeze(0)
 
 
-def packed(model: BertModel, lengths: Sequence[int], texts: Texts) -> Tensor:
+def packed(model: BertModel, lengths: Sequence[int], texts: PackedTexts) -> Tensor:
     ids, positions = (each.to(model.device) for each in row_of(lengths))
-    with within(model, texts.to(model.device)):
+    with attending_within(model, texts.to(model.device)):
         found: Tensor = model(input_ids=ids, position_ids=positions).last_hidden_state
     return found[0]
 
@@ -44,7 +44,7 @@ def packed(model: BertModel, lengths: Sequence[int], texts: Texts) -> Tensor:
 def test_every_text_is_read_as_if_it_stood_alone(lengths: list[int]) -> None:
     model, (ids, _) = backbone(), row_of(lengths)
     with torch.no_grad():
-        found = packed(model, lengths, Texts.of(lengths))
+        found = packed(model, lengths, PackedTexts.of(lengths))
         alone = [model(input_ids=part).last_hidden_state[0] for part in ids.split(lengths, dim=1)]
     torch.testing.assert_close(found, torch.cat(alone), atol=1e-5, rtol=0)
 
@@ -53,7 +53,7 @@ def test_tokens_that_are_not_seen_are_attended_to_by_none() -> None:
     lengths = [5, 3, 4]
     seen = np.array([1, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1, 1], bool)
     model, (ids, positions) = backbone(), row_of(lengths)
-    texts = Texts.of(lengths, seen)
+    texts = PackedTexts.of(lengths, seen)
     number = torch.repeat_interleave(torch.tensor(lengths))
     allowed = (number.unsqueeze(1) == number) & torch.from_numpy(seen)
     with torch.no_grad():
@@ -65,7 +65,7 @@ def test_tokens_that_are_not_seen_are_attended_to_by_none() -> None:
 
 
 def test_where_all_is_seen_nothing_is_said_of_it() -> None:
-    texts = Texts.of([2, 3], np.ones(5, bool))
+    texts = PackedTexts.of([2, 3], np.ones(5, bool))
     assert texts.seen is None
     assert texts.seen_edges is None
     assert (texts.edges.tolist(), texts.longest) == ([0, 2, 5], 3)
@@ -74,7 +74,7 @@ def test_where_all_is_seen_nothing_is_said_of_it() -> None:
 def test_afterwards_the_backbone_attends_as_before() -> None:
     model = backbone()
     before = model.config._attn_implementation
-    with pytest.raises(IndexError), within(model, Texts.of([1])):
+    with pytest.raises(IndexError), attending_within(model, PackedTexts.of([1])):
         model(input_ids=torch.full((1, 1), 99))  # no such token
     assert model.config._attn_implementation == before
 
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> 
         return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
 
     wanted = gradients(lambda: torch.cat([model(input_ids=part)[0][0] for part in ids.split(lengths, dim=1)]))
-    found = gradients(lambda: packed(model, lengths, Texts.of(lengths)))
+    found = gradients(lambda: packed(model, lengths, PackedTexts.of(lengths)))
     assert found.keys() == wanted.keys()
     for name, gradient in found.items():
         most = (0.05 if dtype == torch.bfloat16 else 1e-4) * float(wanted[name].norm()) + 1e-3
@@ -104,7 +104,7 @@ def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_kernels_leave_out_what_is_not_seen(dtype: torch.dtype) -> None:
     lengths, model = [9, 1, 30, 17], backbone()
-    texts = Texts.of(lengths, np.arange(57) % 5 != 3)
+    texts = PackedTexts.of(lengths, np.arange(57) % 5 != 3)
     with torch.no_grad():
         here = packed(model, lengths, texts)
         with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
@@ -129,7 +129,7 @@ def test_attention_that_is_not_plain_is_refused() -> None:
 
 
 def within_texts(model: Any, ids: Tensor, positions: Tensor) -> None:
-    with within(model, Texts.of([4, 40])):
+    with attending_within(model, PackedTexts.of([4, 40])):
         model(input_ids=ids, position_ids=positions)
 
 
@@ -139,8 +139,8 @@ def test_dropout_reaches_the_attention() -> None:
     lengths = [20, 11]
     with torch.autocast("cuda", torch.bfloat16):
         torch.manual_seed(1)
-        one, other = (packed(model, lengths, Texts.of(lengths)) for _ in range(2))
+        one, other = (packed(model, lengths, PackedTexts.of(lengths)) for _ in range(2))
         torch.manual_seed(1)
-        again = packed(model, lengths, Texts.of(lengths))
+        again = packed(model, lengths, PackedTexts.of(lengths))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from baleen.models.memory import TokenMemory
+from baleen.models.memory import TokenCache
 from baleen.models.tokens import plain_tokenizer
 from fakes import CORPUS, bert_folder
 
@@ -40,14 +40,14 @@ def expected(tokenizer: Counted, text: str) -> list[int]:
 
 
 def test_a_text_is_tokenised_once(tokenizer: Counted) -> None:
-    memory = TokenMemory(tokenizer, 100)
+    memory = TokenCache(tokenizer, 100)
     for _ in range(3):
         assert memory.ids("The mayor of Vardal") == expected(tokenizer, "The mayor of Vardal")
     assert tokenizer.single == 1
 
 
 def test_what_is_learnt_together_needs_no_call_of_its_own(tokenizer: Counted) -> None:
-    memory = TokenMemory(tokenizer, 1000)
+    memory = TokenCache(tokenizer, 1000)
     memory.learn([*TEXTS, *TEXTS])
     memory.learn(TEXTS)
     memory.learn([])
@@ -57,14 +57,14 @@ def test_what_is_learnt_together_needs_no_call_of_its_own(tokenizer: Counted) ->
 
 
 def test_a_list_that_was_given_out_is_not_the_one_that_is_kept(tokenizer: Counted) -> None:
-    memory = TokenMemory(tokenizer, 10)
+    memory = TokenCache(tokenizer, 10)
     memory.ids("Vardal").append(7)
     assert memory.ids("Vardal") == expected(tokenizer, "Vardal")
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_oldest_go_first_and_come_again_right(tokenizer: Counted, size: int) -> None:
-    memory = TokenMemory(tokenizer, size)
+    memory = TokenCache(tokenizer, size)
     memory.learn(TEXTS[:5])
     assert len(memory) == size
     memory.ids(TEXTS[4])
@@ -74,7 +74,7 @@ def test_the_oldest_go_first_and_come_again_right(tokenizer: Counted, size: int)
 
 
 def test_threads_may_share_it(tokenizer: Counted) -> None:
-    memory = TokenMemory(tokenizer, 5)
+    memory = TokenCache(tokenizer, 5)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(memory.ids, TEXTS * 20))
     assert found == [expected(tokenizer, text) for text in TEXTS] * 20

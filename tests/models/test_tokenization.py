@@ -13,7 +13,7 @@ from baleen.core.config import from_mapping, to_mapping
 from baleen.core.errors import CheckpointError, ConfigError
 from baleen.core.types import Fact, Passage, Query
 from baleen.models.markup import fact_text
-from baleen.models.tokens import EncoderConfig, InputMaker, SpecialTokens, latest_within
+from baleen.models.tokens import EncoderConfig, RetrieverInputs, SpecialTokens, latest_facts_within
 from fakes import BERT_TOKENS, CORPUS, QUERIES, bert_folder
 
 UNHURRIED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,12 +26,12 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (bert_folder(tmp_path_factory.mktemp("bert")) / "tokenizer.json").read_text()
 
 
-def tokens_of(inputs: InputMaker, ids: list[int]) -> list[str]:
+def tokens_of(inputs: RetrieverInputs, ids: list[int]) -> list[str]:
     return [str(inputs.tokenizer.id_to_token(number)) for number in ids]
 
 
 def test_a_query_is_padded_with_masks_to_its_length(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=8))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8))
     (row,) = inputs.query_ids([Query("a b")])
     assert tokens_of(inputs, row.claim) == ["[CLS]", "[unused0]", "a", "b", "[SEP]", "[MASK]", "[MASK]", "[MASK]"]
     assert row.real == 5
@@ -39,14 +39,14 @@ def test_a_query_is_padded_with_masks_to_its_length(tokenizer: str) -> None:
 
 
 def test_a_long_claim_is_cut_and_keeps_its_separator(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=6))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=6))
     (row,) = inputs.query_ids([Query("a b c d e f g")])
     assert tokens_of(inputs, row.claim) == ["[CLS]", "[unused0]", "a", "b", "c", "[SEP]"]
 
 
 def test_masks_are_out_of_attention_unless_asked_for(tokenizer: str) -> None:
     for attend in (False, True):
-        inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=8, attend_to_masks=attend))
+        inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8, attend_to_masks=attend))
         batch = inputs.query_batch(inputs.query_ids([Query("a b", QUERIES[1].facts), Query("a")]))
         assert batch.attention[0, :8].tolist() == [True] * 5 + [attend] * 3
         assert batch.attention[0, 8:].all()
@@ -54,7 +54,7 @@ def test_masks_are_out_of_attention_unless_asked_for(tokenizer: str) -> None:
 
 
 def test_without_masks_a_claim_is_as_long_as_it_is(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=8, mask_padding=False))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8, mask_padding=False))
     batch = inputs.query_batch(inputs.query_ids([Query("a b", QUERIES[1].facts[:1]), Query("a")]))
     assert batch.claim_lengths.tolist() == [5, 4]
     assert batch.claim_width == 5
@@ -62,7 +62,7 @@ def test_without_masks_a_claim_is_as_long_as_it_is(tokenizer: str) -> None:
 
 
 def test_facts_follow_as_their_text_with_a_separator_at_the_end(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig())
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     (row,) = inputs.query_ids([QUERIES[1]])
     inputs.tokenizer.encode_special_tokens = False  # so that the separators of the string become tokens
     text = " [SEP] ".join(map(fact_text, QUERIES[1].facts)) + " [SEP]"
@@ -74,7 +74,7 @@ def fact(text: str, hop: int = 0, score: float = 0.0) -> Fact:
 
 
 def facts_read(tokenizer: str, limit: int, *facts: Fact) -> str:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(facts_length=limit))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(facts_length=limit))
     (row,) = inputs.query_ids([Query("q", facts)])
     assert len(row.facts) <= limit
     return " ".join(tokens_of(inputs, row.facts))
@@ -113,7 +113,7 @@ def test_the_newest_fact_is_cut_only_where_it_is_too_long_alone(tokenizer: str, 
 )
 def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, separator: int) -> None:
     ids = [[number] * len(each.text.split()) for number, each in enumerate(facts)]
-    kept = latest_within(facts, ids, room, separator)
+    kept = latest_facts_within(facts, ids, room, separator)
     assert sum(len(each) + separator for each in kept) <= room
     stay = {each[0] for each in kept}
     assert [each[0] for each in kept] == sorted(stay), "in their order"
@@ -122,47 +122,47 @@ def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, 
 
 
 def test_what_the_encoder_read_is_shown_without_its_padding(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(query_length=8, facts_length=6))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8, facts_length=6))
     (row,) = inputs.query_ids([Query("a b", (fact("c", 1), fact("d [MASK]", 2)))])
     assert inputs.shown(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
 
 
 def test_a_passages_tokens_are_those_whose_vectors_are_kept(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(passage_length=8))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(passage_length=8))
     passage = Passage("0", "a", "b, c. d e")
     assert inputs.passage_tokens(passage) == ["[CLS]", "[unused1]", "a", "b", "c", "[SEP]"]
     assert inputs.passage_tokens(Passage("1", "", "")) == ["[CLS]", "[unused1]", "[SEP]"]
 
 
 def test_a_passage_has_title_text_and_a_limit(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig(passage_length=7))
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(passage_length=7))
     (ids,) = inputs.passage_ids([Passage("0", "a", "b c d e f")])
     assert tokens_of(inputs, ids) == ["[CLS]", "[unused1]", "a", "|", "b", "c", "[SEP]"]
 
 
 def test_punctuation_is_dropped_from_passages_and_special_tokens_stay(tokenizer: str) -> None:
     passage = Passage("0", "", "a, b. " + string.punctuation)
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig())
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     rows = inputs.passage_ids([passage, Passage("1", "", "a")])
     batch = inputs.passage_batch(rows)
     kept = batch.ids[0][batch.keep[0]].tolist()
     assert tokens_of(inputs, kept) == ["[CLS]", "[unused1]", "a", "b", "[SEP]"]
     assert batch.keep[1].sum() == 4
-    everything = InputMaker(tokenizer, TOKENS, EncoderConfig(drop_punctuation=False)).passage_batch(rows)
+    everything = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(drop_punctuation=False)).passage_batch(rows)
     assert torch.equal(everything.keep, everything.attention)
 
 
 @UNHURRIED
 @given(text=st.lists(st.sampled_from(["a", " ", *BERT_TOKENS.values(), "[unused0]", "|"])).map("".join))
 def test_no_text_becomes_a_special_token(tokenizer: str, text: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig())
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     unknown = BERT_TOKENS["unk"]
     special = {*BERT_TOKENS.values(), "[unused0]"} - {unknown}
     assert special.isdisjoint(tokens_of(inputs, inputs.tokenize([text])[0]))
 
 
 def test_batches_are_as_wide_as_their_longest_row(tokenizer: str) -> None:
-    inputs = InputMaker(tokenizer, TOKENS, EncoderConfig())
+    inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     rows = inputs.passage_ids(CORPUS)
     batch = inputs.passage_batch(rows)
     assert batch.ids.shape == (8, max(map(len, rows)))
@@ -172,15 +172,15 @@ def test_batches_are_as_wide_as_their_longest_row(tokenizer: str) -> None:
 
 def test_masks_need_a_mask_token(tokenizer: str) -> None:
     with pytest.raises(ConfigError, match="set mask_padding to false"):
-        InputMaker(tokenizer, dataclasses.replace(TOKENS, mask=None), EncoderConfig())
-    InputMaker(tokenizer, dataclasses.replace(TOKENS, mask=None), EncoderConfig(mask_padding=False))
+        RetrieverInputs(tokenizer, dataclasses.replace(TOKENS, mask=None), EncoderConfig())
+    RetrieverInputs(tokenizer, dataclasses.replace(TOKENS, mask=None), EncoderConfig(mask_padding=False))
 
 
 def test_markers_must_exist_and_a_tokenizer_must_be_one(tokenizer: str) -> None:
     with pytest.raises(ConfigError, match=r"no token '\[Q\]'"):
-        InputMaker(tokenizer, TOKENS, EncoderConfig(query_marker="[Q]"))
+        RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_marker="[Q]"))
     with pytest.raises(CheckpointError, match="does not describe a tokenizer"):
-        InputMaker("{}", TOKENS, EncoderConfig())
+        RetrieverInputs("{}", TOKENS, EncoderConfig())
 
 
 @pytest.mark.parametrize(

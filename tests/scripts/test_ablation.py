@@ -122,7 +122,7 @@ def test_a_plan_needs_no_ablation_of_its_own(toy: ToyWorld) -> None:
     assert read.questions == (Questions("toy", "own", "dev.jsonl"),)
     assert read.depths(read.questions[0]) == (3, 4)
     assert (read.settings.rows, read.settings.limit) == (("E",), 4)
-    assert [*read.passages("toy")] == [*corpus.read(toy.folder / "corpus.jsonl")]
+    assert [*read.passages("toy")] == [*corpus.read_passages(toy.folder / "corpus.jsonl")]
 
 
 def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyWorld) -> None:
@@ -325,10 +325,10 @@ def moved(toy: ToyWorld, folder: Path, report: Report, tmp_path: Path) -> tuple[
     world.mkdir()
     for file in ("corpus.jsonl", "train.jsonl", "dev.jsonl", "backbone"):
         (world / file).symlink_to(toy.folder / file)
-    passages = list(corpus.read(world / "corpus.jsonl"))
+    passages = list(corpus.read_passages(world / "corpus.jsonl"))
     first = Passage.from_sentences(passages[0].pid, passages[0].title, ("Of this one nothing is known.",))
     (world / "corpus.jsonl").unlink()
-    corpus.write([first, *passages[1:]], world / "corpus.jsonl")
+    corpus.write_passages([first, *passages[1:]], world / "corpus.jsonl")
     return write_plan(world, "plan", *QUICK, changed("cutoffs = [3, 7]")), copy
 
 

@@ -21,7 +21,7 @@ import search
 import verify
 from baleen.core.types import Passage
 from baleen.core.vectors import PassageVectors, QueryVectors
-from baleen.hops.demo import untrained, write_whole
+from baleen.hops.demo import untrained_encoder, write_whole
 from baleen.index.cpu.search import SearchConfig
 from baleen.index.index import Index
 from baleen.index.scoring import focused_score
@@ -206,7 +206,7 @@ def test_invalid_settings_are_refused(arguments: tuple[str, ...], part: str, cap
 def small(tmp_path: Path) -> tuple[str, ...]:
     """Options of a model with readers, and of its index."""
     backbone = bert_folder(tmp_path / "backbone", hidden_size=128)
-    write_whole(tmp_path / "model", untrained(backbone, CORPUS), backbone)
+    write_whole(tmp_path / "model", untrained_encoder(backbone, CORPUS), backbone)
     Index.build(tmp_path / "index", CORPUS, Encoder.load(tmp_path / "model", device="cpu"))
     return "--model", str(tmp_path / "model"), "--index", str(tmp_path / "index"), "--device", "cpu"
 
@@ -287,5 +287,5 @@ def test_real_vectors_are_the_encoders_own(tmp_path):
 def write_corpus(path: Path, passages: list[Passage]) -> Path:
     from baleen.data import corpus
 
-    corpus.write(passages, path)
+    corpus.write_passages(passages, path)
     return path

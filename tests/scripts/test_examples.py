@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from baleen.data.corpus import write
+from baleen.data.corpus import write_passages
 from baleen.hops.demo import SHIPPED, write_untrained
 from fakes import CORPUS, bert_folder
 
@@ -29,8 +29,8 @@ def test_the_examples_of_a_page_run_one_after_another(
     write_untrained(tmp_path / "checkpoints" / SHIPPED, backbone, backbone)
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "checkpoints"))
     monkeypatch.chdir(tmp_path)
-    write(CORPUS[:6], tmp_path / "articles.jsonl")
-    write(CORPUS[6:], tmp_path / "more.jsonl")
+    write_passages(CORPUS[:6], tmp_path / "articles.jsonl")
+    write_passages(CORPUS[6:], tmp_path / "more.jsonl")
     session: dict[str, object] = {}
     for number, example in enumerate(EXAMPLES[page], start=1):
         exec(compile(example, f"{page}, example {number}", "exec"), session)

@@ -16,7 +16,7 @@ import typer
 
 from ablation import read_ablation
 from baleen.cli.app import app
-from baleen.data.corpus import read, write
+from baleen.data.corpus import read_passages, write_passages
 from baleen.data.formats import read_examples
 from baleen.training.plan import read_plan
 from fakes import CORPUS
@@ -145,15 +145,19 @@ def test_a_model_made_of_the_shipped_one_has_all_its_readers(part: str, tmp_path
 
 
 def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
-    write(CORPUS, tmp_path / "all.jsonl")
+    write_passages(CORPUS, tmp_path / "all.jsonl")
     (tmp_path / "questions.jsonl").write_text(
         json.dumps({"id": "q", "text": CORPUS[5].sentences[0], "gold": [CORPUS[0].title]}) + "\n"
     )
-    write([replace(CORPUS[7], pid="before")], tmp_path / "before.jsonl")
+    write_passages([replace(CORPUS[7], pid="before")], tmp_path / "before.jsonl")
     command = [sys.executable, ROOT / "benchmarks/near_corpus.py", "all.jsonl", "--questions", "own:questions.jsonl"]
     options = ["--sample", "1", "--near", "1", "--beside", "before.jsonl", "--out", "near.jsonl.gz"]
     subprocess.run([*command, *options], cwd=tmp_path, check=True, capture_output=True)
-    assert [passage.pid for passage in read([tmp_path / "near.jsonl.gz"])] == ["before", CORPUS[0].pid, CORPUS[5].pid]
+    assert [passage.pid for passage in read_passages([tmp_path / "near.jsonl.gz"])] == [
+        "before",
+        CORPUS[0].pid,
+        CORPUS[5].pid,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,7 @@ def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_one_line_and_no_corpus(questions: str, told: str, tmp_path: Path) -> None:
-    write(CORPUS, tmp_path / "all.jsonl")
+    write_passages(CORPUS, tmp_path / "all.jsonl")
     (tmp_path / "bad.jsonl").write_text("{\n")
     command = [sys.executable, ROOT / "benchmarks/near_corpus.py", "all.jsonl", "--questions", questions]
     done = subprocess.run([*command, "--out", "near.jsonl"], cwd=tmp_path, check=False, capture_output=True, text=True)

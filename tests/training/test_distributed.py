@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from baleen.training.hop_order.mining import Haystack, TokenisedCorpus
+from baleen.training.hop_order.mining import ExactIndex, TokenisedCorpus
 from baleen.training.loop.distributed import Processes, average_gradients, is_first, started_processes
 from fakes import CORPUS, QUERIES, tiny_encoder
 
@@ -88,10 +88,10 @@ def test_two_processes_find_what_one_finds(k: int, tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path, query_focus=12, facts_focus=3)
     corpus = TokenisedCorpus.of(encoder.inputs, CORPUS)
     gone = [{"p0", "p1"}, set(), {"p7"}]
-    expected = Haystack(encoder, corpus).rank(QUERIES, k, gone)
+    expected = ExactIndex(encoder, corpus).rank(QUERIES, k, gone)
     first = Before(0)
-    Haystack(encoder, corpus, first).rank(QUERIES, k, gone)
-    found = Haystack(encoder, corpus, Beside(1, others=first.kept)).rank(QUERIES, k, gone)
+    ExactIndex(encoder, corpus, first).rank(QUERIES, k, gone)
+    found = ExactIndex(encoder, corpus, Beside(1, others=first.kept)).rank(QUERIES, k, gone)
     assert [ranking.pids for ranking in found] == [ranking.pids for ranking in expected]
     for ours, theirs in zip(found, expected, strict=True):
         assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-4)
@@ -100,6 +100,6 @@ def test_two_processes_find_what_one_finds(k: int, tmp_path: Path) -> None:
 def test_more_processes_than_passages(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path, query_focus=12, facts_focus=3)
     corpus = TokenisedCorpus.of(encoder.inputs, CORPUS[:1])
-    last = Haystack(encoder, corpus, Before(1))
+    last = ExactIndex(encoder, corpus, Before(1))
     assert last.blocks == []
     assert [len(ranking) for ranking in last.rank(QUERIES, 5)] == [0, 0, 0]

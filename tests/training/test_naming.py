@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from baleen.core.types import Fact, Passage, Query
-from baleen.data.titles import MOST_BEARERS
-from baleen.hops.mentions import CLAIM, MOST_NAMED, Follower
+from baleen.data.titles import MAX_SAME_TITLE
+from baleen.hops.mentions import CLAIM, MOST_NAMED, MentionBoost
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
-from baleen.training.data import Names, World
+from baleen.training.data import TitleMentions, TrainingData
 from fakes import CORPUS, QUERIES, tiny_encoder
 
 
-def world_of(**collections: list[Passage]) -> World:
+def world_of(**collections: list[Passage]) -> TrainingData:
     passages = {passage.pid: passage for own in collections.values() for passage in own}
-    return World(passages, {name: [passage.pid for passage in own] for name, own in collections.items()}, [], [])
+    return TrainingData(passages, {name: [passage.pid for passage in own] for name, own in collections.items()}, [], [])
 
 
 def fact_of(pid: str) -> Fact:
@@ -27,7 +27,7 @@ def fact_of(pid: str) -> Fact:
 def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "encoder")
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
-    names, follower = Names(world_of(all=CORPUS)), Follower(retriever, 1.0)
+    names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
     assert [names.named(query, "all") for query in asked] == [follower.named(query) for query in asked]
     assert any(names.named(query, "all") for query in asked)
@@ -39,28 +39,28 @@ OTHER = Passage("b/town", "Vardal", "Another town.")
 
 
 def test_a_collection_is_for_itself() -> None:
-    names = Names(world_of(a=[TOWN, MAYOR], b=[OTHER]))
+    names = TitleMentions(world_of(a=[TOWN, MAYOR], b=[OTHER]))
     asked = Query("Who is the mayor of Vardal?")
     assert names.named(asked, "a") == {"a/town": CLAIM}
     assert names.named(asked, "b") == {"b/town": CLAIM}
 
 
 def test_what_carries_a_fact_names_others_and_not_itself() -> None:
-    names = Names(world_of(a=[TOWN, MAYOR]))
+    names = TitleMentions(world_of(a=[TOWN, MAYOR]))
     for _ in range(2):  # the second time it is known
         assert names.named(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
 
 
-@pytest.mark.parametrize(("bearers", "named"), [(MOST_BEARERS, MOST_BEARERS), (MOST_BEARERS + 1, 0)])
+@pytest.mark.parametrize(("bearers", "named"), [(MAX_SAME_TITLE, MAX_SAME_TITLE), (MAX_SAME_TITLE + 1, 0)])
 def test_a_name_that_too_many_bear_says_nothing(bearers: int, named: int) -> None:
-    names = Names(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
+    names = TitleMentions(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
     assert len(names.named(Query("Where is Vardal?"), "a")) == named
 
 
 def test_of_a_list_the_first_are_taken() -> None:
     towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MOST_NAMED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
-    names = Names(world_of(a=[*towns, listed]))
+    names = TitleMentions(world_of(a=[*towns, listed]))
     found = names.named(Query("Which towns?", (fact_of("a/list"),)), "a")
     assert list(found) == [town.pid for town in towns[:MOST_NAMED]]
     assert set(found.values()) == {"a/list"}

@@ -9,9 +9,9 @@ import pytest
 from baleen.core.types import Hit, Passage, Query, Ranking
 from baleen.data.example import Example
 from baleen.models.encoder import Encoder
-from baleen.training.data import World
+from baleen.training.data import TrainingData
 from baleen.training.hop_order.fixed import Reach, oracle_hops
-from baleen.training.hop_order.mining import Corpora, Haystack, Haystacks, TokenisedCorpus
+from baleen.training.hop_order.mining import Corpora, ExactIndex, MiningIndex, TokenisedCorpus
 from baleen.training.hop_order.supervision import State
 from fakes import CORPUS, QUERIES, tiny_encoder
 
@@ -84,17 +84,17 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture(scope="module")
 def corpora(encoder: Encoder) -> Corpora:
     pids = {"odd": ["p1", "p3", "p5", "p7"], "even": ["p0", "p2", "p4", "p6"], "unasked": ["p0"]}
-    return Corpora.of(encoder.inputs, World({each.pid: each for each in CORPUS}, pids, [], []))
+    return Corpora.of(encoder.inputs, TrainingData({each.pid: each for each in CORPUS}, pids, [], []))
 
 
 def test_each_query_is_ranked_in_its_own_collection(encoder: Encoder, corpora: Corpora) -> None:
-    found = Haystacks(encoder, corpora).rank(QUERIES, ["odd", "even", "odd"], 3)
+    found = MiningIndex(encoder, corpora).rank(QUERIES, ["odd", "even", "odd"], 3)
     for query, name, ranking in zip(QUERIES, ["odd", "even", "odd"], found, strict=True):
-        assert [ranking] == Haystack(encoder, corpora[name]).rank([query], 3)
+        assert [ranking] == ExactIndex(encoder, corpora[name]).rank([query], 3)
 
 
 def test_what_is_excluded_is_so_for_its_query_only(encoder: Encoder, corpora: Corpora) -> None:
-    found = Haystacks(encoder, corpora).rank(QUERIES, ["odd", "even", "odd"], 9, [{"p1"}, {"p0", "p2"}, set()])
+    found = MiningIndex(encoder, corpora).rank(QUERIES, ["odd", "even", "odd"], 9, [{"p1"}, {"p0", "p2"}, set()])
     assert [set(ranking.pids) for ranking in found] == [{"p3", "p5", "p7"}, {"p4", "p6"}, {"p1", "p3", "p5", "p7"}]
 
 
@@ -106,7 +106,7 @@ def test_a_collection_is_encoded_once_and_only_if_asked(encoder: Encoder, corpor
             encoded.append(name)
             return super().__getitem__(name)
 
-    several = Haystacks(encoder, Watched(corpora))
+    several = MiningIndex(encoder, Watched(corpora))
     assert several.rank([], [], 5) == []
     several.rank(QUERIES[:1], ["odd"], 1)
     several.rank(QUERIES, ["odd", "even", "odd"], 1)

@@ -14,7 +14,7 @@ from baleen.core.errors import ConfigError
 from baleen.models.cross_encoder import THREE_LABELS
 from baleen.training.data import CollectionPlan, Source
 from baleen.training.loop.config import TrainConfig
-from baleen.training.plan import ReadingPlan, RetrieverPlan, RunPlan, read_plan
+from baleen.training.plan import CrossEncoderPlan, RetrieverPlan, RunPlan, read_plan
 from baleen.training.run import stages
 from run_fakes import without, write_plan
 
@@ -198,7 +198,7 @@ def test_three_labels_make_a_head_of_three(tmp_path: Path) -> None:
 
 def test_heads_apart_may_be_trained_each_in_its_way() -> None:
     own, common = TrainConfig(steps=7), TrainConfig(steps=5)
-    plan = ReadingPlan("any", shared=False, training=common, verifier=own, negatives=(10, 30))
+    plan = CrossEncoderPlan("any", shared=False, training=common, verifier=own, negatives=(10, 30))
     assert [plan.training_of(head) for head in ("facts", "verifier")] == [common, own]
     assert [plan.negatives_at(hop) for hop in (1, 2, 3)] == [10, 30, 30]
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.core.records import Record
-from baleen.core.types import WHOLE, Fact, Hit, Passage, Query, Ranking
-from baleen.data.example import Example, exact_match, normalized, token_f1
+from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Passage, Query, Ranking
+from baleen.data.example import Example, exact_match, normalize_answer, token_f1
 from baleen.models.cross_encoder import THREE_LABELS, TWO_LABELS
 from baleen.models.markup import fact_text
 from baleen.training.cross_encoder.condenser_examples import (
@@ -240,7 +240,7 @@ def test_a_pool_has_always_both_and_no_more_than_there_are() -> None:
 
 
 def test_the_reranker_reads_whole_passages_of_earlier_hops() -> None:
-    chosen = Fact("p0", WHOLE, "Lena Orlova", BY_PID["p0"].text, hop=1)
+    chosen = Fact("p0", WHOLE_PASSAGE, "Lena Orlova", BY_PID["p0"].text, hop=1)
     assert rerank_examples(hops(), passages).records == [
         RerankExample("mayor", 1, Query(MAYOR.text), "p0", ("p5", "p3", "p6")),
         RerankExample("mayor", 2, Query(MAYOR.text, (chosen,)), "p2", ("p4", "p7")),
@@ -400,7 +400,7 @@ def test_words_are_found_where_they_stand(text: str) -> None:
 def test_answers_are_compared_as_squad_does(answer: str, gold: str, f1: float) -> None:
     assert token_f1(answer, gold) == pytest.approx(f1)
     assert token_f1(gold, answer) == pytest.approx(f1)
-    assert exact_match(answer, gold) == (normalized(answer) == normalized(gold)) == (f1 == 1.0)
+    assert exact_match(answer, gold) == (normalize_answer(answer) == normalize_answer(gold)) == (f1 == 1.0)
 
 
 def test_records_go_to_json_and_back() -> None:

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Fact, Query
-from baleen.hops.condenser import SECOND, best, score_sentences
+from baleen.hops.condenser import FACT_STAGE, score_sentences, top_facts
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.training.cross_encoder.condenser_examples import FactExample, fact_sources, gold_facts, gold_sids, settled
 from baleen.training.cross_encoder.inference import AT_ONCE, KEPT, found_sentences, inferring, of_hops
 from baleen.training.cross_encoder.likely_sentences import sentence_agreement
-from baleen.training.cross_encoder.stages import ReadingRun
+from baleen.training.cross_encoder.stages import CrossEncoderTraining
 from baleen.training.cross_encoder.task import ReadingTraining
-from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.supervision import Step
 from baleen.training.loop.config import TrainConfig
-from baleen.training.plan import ReadingPlan
+from baleen.training.plan import CrossEncoderPlan
 from baleen.training.stages import RunFolder
 from rounds_fakes import learning_plan, toy_collection
 from toy_world import ToyWorld, make_world
@@ -61,9 +61,9 @@ def training(steps: int) -> TrainConfig:
     return TrainConfig(steps=steps, batch_size=24, lr=2e-3, warmup=20, weight_decay=0.0, precision="float32")
 
 
-def stage_one(toy: ToyWorld) -> ReadingRun:
+def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
     """Over what a retriever finds that has not been trained; the reranker beside it is left out to save time."""
-    plan = ReadingPlan(
+    plan = CrossEncoderPlan(
         str(toy.matching_backbone(toy.folder / "matching", layers=3)),
         length=96,
         query_length=48,
@@ -74,22 +74,22 @@ def stage_one(toy: ToyWorld) -> ReadingRun:
         learning=ReadingTraining(most_padding=0.5),
     )
     retriever = learning_plan(toy.backbone(toy.folder / "backbone"), depths=(3, 3))
-    run = RunFolder(toy.folder / "run", [*Rounds.stages(retriever, HOPS), *plan.stages])
-    rounds = Rounds(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
+    run = RunFolder(toy.folder / "run", [*HopOrderTraining.stages(retriever, HOPS), *plan.stages])
+    rounds = HopOrderTraining(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
     run.do("start", rounds._start)
     shutil.copytree(run.folder("start"), run.folder("retriever"))
-    reading = ReadingRun(plan, rounds)
+    reading = CrossEncoderTraining(plan, rounds)
     run.do("rankings", reading._rankings)
     run.do("sentences", reading._train, ["sentences"], plan.backbone, plan.first)
     return reading
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> ReadingRun:
+def read(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
     return stage_one(two_hops(tmp_path_factory.mktemp("toy")))
 
 
-def dev(reading: ReadingRun, stage: str) -> dict[str, float]:
+def dev(reading: CrossEncoderTraining, stage: str) -> dict[str, float]:
     measured: dict[str, float] = (reading.run.report(stage) or {})["dev"]
     return measured
 
@@ -97,14 +97,14 @@ def dev(reading: ReadingRun, stage: str) -> dict[str, float]:
 # What is learnt
 
 
-def test_stage_one_finds_the_gold_sentence(read: ReadingRun) -> None:
+def test_stage_one_finds_the_gold_sentence(read: CrossEncoderTraining) -> None:
     """Among all sentences of a gold passage and of the five others that the retriever has first."""
     print(dev(read, "sentences"))
     assert dev(read, "sentences")["sentences_best"] >= 0.95
 
 
 @pytest.mark.slow
-def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: ReadingRun) -> None:
+def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
     """Of seven to nine, the others being the best that stage 1 has.
 
     The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
@@ -126,7 +126,7 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: ReadingRun)
 def gold_come_first(reading: CrossEncoder, pool: FactExample) -> bool:
     """Whether the gold facts of a pool have the highest scores, wherever 0 lies."""
     (row,) = reading.inputs.facts(pool.claim, pool.facts)
-    (scores,) = reading.score(SECOND, [row])
+    (scores,) = reading.score(FACT_STAGE, [row])
     ranked = sorted(row.keys, key=lambda place: -float(scores[row.keys.index(place), 0]))
     return all(pool.labels[place] for place in ranked[: sum(pool.labels)])
 
@@ -136,7 +136,7 @@ def unlabelled(step: Step) -> Step:
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
-def share_right(read: ReadingRun, scored: Any, true: Sequence[Step]) -> float:
+def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -> float:
     passage, right = read.world.passage, []
     for step in true:
         hop, example = step.supervised, step.state.example
@@ -146,14 +146,14 @@ def share_right(read: ReadingRun, scored: Any, true: Sequence[Step]) -> float:
     return sum(right) / len(right)
 
 
-def test_sentences_are_inferred_where_only_passages_are_labelled(read: ReadingRun) -> None:
+def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
     """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     true, passage = read._steps("dev"), read.world.passage
     share = share_right(read, inferring(reading, [unlabelled(step) for step in true], passage), true)
 
     def by_claim_alone(query: Query, passage: Any) -> list[float]:
-        (found,) = score_sentences(reading, [Query(query.text)], [[passage]], 1, Stopwatch(1))
+        (found,) = score_sentences(reading, [Query(query.text)], [[passage]], 1, StageTimer(1))
         return [fact.score for fact in found]
 
     alone = share_right(read, by_claim_alone, true)
@@ -169,7 +169,7 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: ReadingRu
 # What is read
 
 
-def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: ReadingRun) -> None:
+def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTraining) -> None:
     by_qid: dict[str, list[Step]] = {}
     for step in read._steps("dev"):
         by_qid.setdefault(step.supervised.qid, []).append(step)
@@ -179,21 +179,21 @@ def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: ReadingRun) -> N
         assert len(set(seen)) == len(seen)
 
 
-def test_all_gold_passages_are_learnt_from(read: ReadingRun) -> None:
+def test_all_gold_passages_are_learnt_from(read: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
     for step in read._steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
     assert found == {question.example.qid: set(question.example.gold) for question in read.world.dev}
 
 
-def test_negatives_lie_within_the_depths_of_each_hop(read: ReadingRun) -> None:
+def test_negatives_lie_within_the_depths_of_each_hop(read: CrossEncoderTraining) -> None:
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     made = read._sentences(reading, "dev")
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
-def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: ReadingRun) -> None:
+def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: CrossEncoderTraining) -> None:
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps = read._steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
@@ -206,22 +206,22 @@ def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: Rea
     assert found_sentences(reading, [], read.world.passage) == {}
 
 
-def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: ReadingRun) -> None:
+def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: CrossEncoderTraining) -> None:
     """Scored and sorted one by one, with a fact made of each."""
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps, passage = read._steps("dev")[:AT_ONCE], read.world.passage
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    scored = score_sentences(reading, [hop.query for hop in hops], passages, 1, Stopwatch(len(hops)))
+    scored = score_sentences(reading, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
     expected: dict[str, list[Fact]] = {}
     for hop, facts in zip(hops, scored, strict=True):
-        expected.setdefault(hop.qid, []).extend(replace(fact, hop=hop.hop) for fact in best(facts, KEPT))
+        expected.setdefault(hop.qid, []).extend(replace(fact, hop=hop.hop) for fact in top_facts(facts, KEPT))
     found = found_sentences(reading, steps, passage)
     assert found == expected
     assert max(Counter((qid, fact.hop) for qid, facts in found.items() for fact in facts).values()) == KEPT
 
 
-def test_there_is_a_hop_after_the_last_gold_passage(read: ReadingRun) -> None:
+def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
     """As the pipeline has several, so that the condenser learns what to leave."""
     steps = read._steps("train")
     assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.world.train))
@@ -230,9 +230,9 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: ReadingRun) -> None:
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
 
 
-def test_what_is_named_comes_first_where_names_are_followed(read: ReadingRun) -> None:
+def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTraining) -> None:
     """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
-    followed = ReadingRun(replace(read.plan, named_bonus=1e3), read.rounds)
+    followed = CrossEncoderTraining(replace(read.plan, named_bonus=1e3), read.rounds)
     questions = read.world.dev[:20]
     ranks = {}
     for name, reading in (("plain", read), ("followed", followed)):
@@ -243,7 +243,7 @@ def test_what_is_named_comes_first_where_names_are_followed(read: ReadingRun) ->
     assert any(rank is None or rank > 4 for rank in ranks["plain"])
 
 
-def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: ReadingRun) -> None:
+def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: CrossEncoderTraining) -> None:
     """Nothing in it would tell that fact from others."""
     reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     some = read._steps("dev")[:40]

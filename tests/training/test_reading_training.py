@@ -40,8 +40,8 @@ from baleen.training.cross_encoder.metrics import (
 from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.cross_encoder.reader_examples import Evidence, VerdictExample, answer_sources, verdict_sources
 from baleen.training.cross_encoder.task import (
+    CrossEncoderTask,
     ReadingBatch,
-    ReadingTask,
     ReadingTraining,
     SharedTask,
     train_heads,
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 BY_PID = {passage.pid: passage for passage in CORPUS}
 passages = BY_PID.__getitem__
-AnyTask = ReadingTask[Any, Any]
+AnyTask = CrossEncoderTask[Any, Any]
 
 
 def sentence(pid: str, sid: int) -> Fact:

@@ -17,10 +17,10 @@ from baleen.core.errors import ConfigError, DatasetError, TrainingError
 from baleen.core.files import read_records
 from baleen.core.types import Query
 from baleen.models.encoder import Encoder
-from baleen.training.data import World
-from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.data import TrainingData
+from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import HopOrder, oracle_hops
-from baleen.training.hop_order.mining import Corpora, Haystacks
+from baleen.training.hop_order.mining import Corpora, MiningIndex
 from baleen.training.hop_order.report import Inspected, agreement, orders
 from baleen.training.hop_order.supervision import Step, Supervised, partly_found
 from baleen.training.plan import RetrieverPlan
@@ -44,7 +44,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
 
 
 @pytest.fixture(scope="module")
-def world(toy: ToyWorld) -> World:
+def world(toy: ToyWorld) -> TrainingData:
     return toy_collection(toy.folder)
 
 
@@ -54,30 +54,30 @@ def plan(toy: ToyWorld) -> RetrieverPlan:
 
 
 @pytest.fixture(scope="module")
-def learnt(plan: RetrieverPlan, world: World, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+def learnt(plan: RetrieverPlan, world: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
     rounds = taken_up(plan, HOPS, world, tmp_path_factory.mktemp("learnt"))
     rounds.train()
     return rounds
 
 
-def inspected(rounds: Rounds) -> list[Inspected]:
+def inspected(rounds: HopOrderTraining) -> list[Inspected]:
     files = (rounds.run.folder(f"hop-{turn}") / "inspected.jsonl" for turn in range(1, rounds.hops + 1))
     return [line for file in files for line in read_records(file, Inspected)]
 
 
-def steps(rounds: Rounds, turn: int) -> list[Step]:
+def steps(rounds: HopOrderTraining, turn: int) -> list[Step]:
     return list(read_records(rounds.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step))
 
 
-def true_orders(toy: ToyWorld, world: World) -> dict[str, HopOrder]:
+def true_orders(toy: ToyWorld, world: TrainingData) -> dict[str, HopOrder]:
     """A passage a hop, as the chains were made."""
     asked = {question.example.qid: toy.order[question.example.qid.rpartition("/")[2]] for question in world.train}
     return {qid: tuple((f"toy/{pid}",) for pid in order) for qid, order in asked.items()}
 
 
-def share_of_complete(encoder: Encoder, world: World, depths: tuple[int, ...]) -> float:
+def share_of_complete(encoder: Encoder, world: TrainingData, depths: tuple[int, ...]) -> float:
     """Of dev questions, those with all their gold passages after the last hop."""
-    haystacks = Haystacks(encoder, Corpora.of(encoder.inputs, world))
+    haystacks = MiningIndex(encoder, Corpora.of(encoder.inputs, world))
     reached = oracle_hops(
         [question.example for question in world.dev],
         lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
@@ -87,7 +87,7 @@ def share_of_complete(encoder: Encoder, world: World, depths: tuple[int, ...]) -
     return reached[-1].all_found
 
 
-def test_latent_hop_ordering_finds_the_true_order(learnt: Rounds, toy: ToyWorld, world: World) -> None:
+def test_latent_hop_ordering_finds_the_true_order(learnt: HopOrderTraining, toy: ToyWorld, world: TrainingData) -> None:
     found = agreement(orders(inspected(learnt)), true_orders(toy, world))
     assert found.claims == len(world.train)
     assert found.identical >= 0.9 * found.claims
@@ -95,7 +95,7 @@ def test_latent_hop_ordering_finds_the_true_order(learnt: Rounds, toy: ToyWorld,
 
 
 def test_the_final_retriever_beats_one_of_all_gold_passages_at_once(
-    learnt: Rounds, plan: RetrieverPlan, world: World, tmp_path: Path
+    learnt: HopOrderTraining, plan: RetrieverPlan, world: TrainingData, tmp_path: Path
 ) -> None:
     """The same start, the same steps and negatives: only the order of hops, and so the facts in queries, are lacking."""
     records = [
@@ -115,7 +115,7 @@ def test_the_final_retriever_beats_one_of_all_gold_passages_at_once(
     assert ordered >= max(0.85, at_once + 0.4)
 
 
-def test_a_person_can_read_what_a_hop_did(learnt: Rounds, world: World) -> None:
+def test_a_person_can_read_what_a_hop_did(learnt: HopOrderTraining, world: TrainingData) -> None:
     lines = {(line.qid, line.hop): line for line in inspected(learnt)}
     question = next(q.example for q in world.train if len(q.example.gold) == 2)
     first, second = lines[question.qid, 1], lines[question.qid, 2]
@@ -129,7 +129,7 @@ def test_a_person_can_read_what_a_hop_did(learnt: Rounds, world: World) -> None:
     assert f'"title": "{first.found[0].title}"' in (learnt.run.folder("hop-1") / "inspected.jsonl").read_text()
 
 
-def test_reports_add_up(learnt: Rounds, world: World) -> None:
+def test_reports_add_up(learnt: HopOrderTraining, world: TrainingData) -> None:
     reports = {stage: learnt.run.report(stage) or {} for stage in learnt.run.stages}
     assert reports["hop-1"]["claims"] == len(world.train)
     assert sum(reports[f"hop-{turn}"]["found"] for turn in range(1, 5)) == sum(len(q.example.gold) for q in world.train)
@@ -151,7 +151,7 @@ def backbone(small: ToyWorld) -> Path:
 
 
 @pytest.fixture(scope="module")
-def passed(small: ToyWorld, backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+def passed(small: ToyWorld, backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
     rounds = taken_up(passing_plan(backbone), 2, toy_collection(small.folder), tmp_path_factory.mktemp("passed"))
     rounds.train()
     return rounds
@@ -165,18 +165,24 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_stages_are_those_of_the_algorithm() -> None:
     plan = RetrieverPlan("any")
-    assert Rounds.stages(plan, 2) == ["start", "retriever-1", "hop-1", "retriever-2", "hop-2", "retriever"]
-    assert Rounds.stages(replace(plan, per_hop=False), 2) == ["start", "retriever-1", "hop-1", "hop-2", "retriever"]
-    assert Rounds.stages(replace(plan, order="heuristic"), 2) == ["start", "hop-1", "hop-2", "retriever"]
+    assert HopOrderTraining.stages(plan, 2) == ["start", "retriever-1", "hop-1", "retriever-2", "hop-2", "retriever"]
+    assert HopOrderTraining.stages(replace(plan, per_hop=False), 2) == [
+        "start",
+        "retriever-1",
+        "hop-1",
+        "hop-2",
+        "retriever",
+    ]
+    assert HopOrderTraining.stages(replace(plan, order="heuristic"), 2) == ["start", "hop-1", "hop-2", "retriever"]
 
 
-def test_what_is_done_is_not_done_again(passed: Rounds) -> None:
+def test_what_is_done_is_not_done_again(passed: HopOrderTraining) -> None:
     before = contents(passed.run.root)
     taken_up(passed.plan, 2, passed.world, passed.run.root).train()
     assert contents(passed.run.root) == before
 
 
-def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: Rounds) -> None:
+def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: HopOrderTraining) -> None:
     before, loss = contents(passed.run.root), (passed.run.report("retriever") or {})["loss"]
     again = taken_up(passed.plan, 2, passed.world, passed.run.root, first="hop-1")
     assert [stage for stage in again.run.stages if again.run.report(stage)] == ["start", "retriever-1"]
@@ -188,7 +194,7 @@ def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: Rounds) -> No
     assert (again.run.report("retriever") or {})["loss"] == loss
 
 
-def test_the_folder_of_another_plan_is_refused(passed: Rounds) -> None:
+def test_the_folder_of_another_plan_is_refused(passed: HopOrderTraining) -> None:
     with pytest.raises(TrainingError, match="holds a run of other settings .first_depth differ.*name the stage"):
         taken_up(replace(passed.plan, first_depth=5), 2, passed.world, passed.run.root)
 
@@ -263,13 +269,15 @@ def test_the_heuristic_order_follows_names(small: ToyWorld, backbone: Path, tmp_
     assert found.identical >= 0.6 * found.claims
 
 
-def test_an_oracle_needs_an_order(passed: Rounds, backbone: Path, tmp_path: Path) -> None:
+def test_an_oracle_needs_an_order(passed: HopOrderTraining, backbone: Path, tmp_path: Path) -> None:
     rounds = taken_up(passing_plan(backbone, order="oracle"), 2, passed.world, tmp_path)
     with pytest.raises(DatasetError, match="no question can be trained on with order = 'oracle'"):
         rounds.train()
 
 
-def test_hops_that_no_question_gets_to_are_done_at_once(passed: Rounds, backbone: Path, tmp_path: Path) -> None:
+def test_hops_that_no_question_gets_to_are_done_at_once(
+    passed: HopOrderTraining, backbone: Path, tmp_path: Path
+) -> None:
     short = [question for question in passed.world.train if len(question.example.gold) == 2]
     rounds = taken_up(passing_plan(backbone), HOPS, replace(passed.world, train=short), tmp_path)
     rounds.train()
@@ -279,7 +287,7 @@ def test_hops_that_no_question_gets_to_are_done_at_once(passed: Rounds, backbone
 
 
 def test_questions_without_gold_passages_are_left_out(
-    passed: Rounds, backbone: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    passed: HopOrderTraining, backbone: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bare = [replace(q, example=replace(q.example, gold=(), facts=())) for q in passed.world.train[:5]]
     world = replace(passed.world, train=[*bare, *passed.world.train[5:]], dev=[*bare, *passed.world.dev])
@@ -289,7 +297,7 @@ def test_questions_without_gold_passages_are_left_out(
     assert "5 of 18 questions" in caplog.text
 
 
-def test_a_retriever_of_ours_is_gone_on_from(passed: Rounds, tmp_path: Path) -> None:
+def test_a_retriever_of_ours_is_gone_on_from(passed: HopOrderTraining, tmp_path: Path) -> None:
     source = passed.run.folder("retriever") / "checkpoint"
     encoder = replace(passed.plan.encoder, query_focus=5)
     rounds = taken_up(replace(passed.plan, backbone=str(source), encoder=encoder), 2, passed.world, tmp_path)
@@ -299,7 +307,7 @@ def test_a_retriever_of_ours_is_gone_on_from(passed: Rounds, tmp_path: Path) -> 
     assert start.focus == (5, 2)
 
 
-def test_negatives_are_kept_from_all_ranks(passed: Rounds, tmp_path: Path) -> None:
+def test_negatives_are_kept_from_all_ranks(passed: HopOrderTraining, tmp_path: Path) -> None:
     plan = replace(passed.plan, negatives_kept=4, negative_depth=20)
     rounds = taken_up(plan, 2, passed.world, tmp_path)
     rounds.train()
@@ -310,7 +318,7 @@ def test_negatives_are_kept_from_all_ranks(passed: Rounds, tmp_path: Path) -> No
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
 
 
-def given_world(small: ToyWorld) -> World:
+def given_world(small: ToyWorld) -> TrainingData:
     """Every third question keeps the order that the file gives."""
     world = toy_collection(small.folder, "ordered")
     train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(world.train)]
@@ -353,7 +361,7 @@ def test_weights_reach_the_batches_of_the_retriever(small: ToyWorld, backbone: P
 
 
 @pytest.mark.gpu
-def test_a_gpu_is_used_where_there_is_one(passed: Rounds, tmp_path: Path) -> None:
+def test_a_gpu_is_used_where_there_is_one(passed: HopOrderTraining, tmp_path: Path) -> None:
     training = replace(passed.plan.training, precision="auto")
     rounds = taken_up(replace(passed.plan, training=training), 2, passed.world, tmp_path, device=None)
     rounds.train()

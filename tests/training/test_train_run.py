@@ -95,7 +95,7 @@ def test_a_run_ends_in_a_model_that_verifies_and_answers(
 ) -> None:
     folder: Path = request.getfixturevalue(kind) / "model"
     encoder = Encoder.load(folder, "cpu")
-    Index.build(tmp_path / "index", corpus.read(toy.folder / "corpus.jsonl"), encoder, bits=4)
+    Index.build(tmp_path / "index", corpus.read_passages(toy.folder / "corpus.jsonl"), encoder, bits=4)
     baleen = Baleen.load(folder, tmp_path / "index", device="cpu")
     assert baleen.config.depths == (3, 4), "the plan's hops and depths come with the model"
     name = toy.passages[0].title

@@ -11,7 +11,7 @@ import pytest
 from baleen.core.errors import ConfigError, CorpusError, DatasetError
 from baleen.core.types import Passage
 from baleen.data import corpus
-from baleen.training.data import CollectionPlan, Source, load_world
+from baleen.training.data import CollectionPlan, Source, load_training_data
 from fakes import CORPUS
 
 HARBOUR = [
@@ -27,8 +27,8 @@ def write(file: Path, *questions: dict[str, Any]) -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Two collections that use the same ids for other things."""
-    corpus.write(CORPUS, tmp_path / "town.jsonl")
-    corpus.write(HARBOUR, tmp_path / "harbour.jsonl")
+    corpus.write_passages(CORPUS, tmp_path / "town.jsonl")
+    corpus.write_passages(HARBOUR, tmp_path / "harbour.jsonl")
     write(tmp_path / "town_train.jsonl", {"id": 1, "text": "Who teaches in Vardal?", "gold": ["p1", "p0"]})
     write(
         tmp_path / "harbour_train.jsonl",
@@ -52,7 +52,7 @@ SEA = CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train"), own("harbo
 
 
 def test_ids_that_collide_are_told_apart(root: Path) -> None:
-    world = load_world([TOWN, SEA], root)
+    world = load_training_data([TOWN, SEA], root)
     assert world.passage("town/p0").title == "Lena Orlova"
     assert world.passage("sea/p0").title == "Brigg"
     assert world.pids["sea"] == ["sea/p0", "sea/p1"]
@@ -61,7 +61,7 @@ def test_ids_that_collide_are_told_apart(root: Path) -> None:
 
 
 def test_gold_facts_and_order_name_passages_of_their_collection(root: Path) -> None:
-    (question,) = load_world([TOWN, SEA], root).dev
+    (question,) = load_training_data([TOWN, SEA], root).dev
     assert question.example.gold == ("sea/p0", "sea/p1")
     assert question.example.facts == (("sea/p0", 1),)
     assert question.example.order == ("sea/p0", "sea/p1")
@@ -69,9 +69,9 @@ def test_gold_facts_and_order_name_passages_of_their_collection(root: Path) -> N
 
 
 def test_passages_with_a_slash_in_their_ids(root: Path) -> None:
-    corpus.write([Passage.from_sentences("a/b", "Slash", ["It has one."])], root / "slash.jsonl")
+    corpus.write_passages([Passage.from_sentences("a/b", "Slash", ["It has one."])], root / "slash.jsonl")
     write(root / "slash_train.jsonl", {"id": "x/y", "text": "Which?", "gold": ["a/b"]})
-    world = load_world([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
+    world = load_training_data([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
     assert world.train[0].example.gold == ("c/a/b",)
     assert world.passage("c/a/b").title == "Slash"
 
@@ -86,23 +86,23 @@ def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
     )
     plan = CollectionPlan("sea", ("harbour.jsonl",), own("more"))
     with pytest.raises(DatasetError, match="'Atlantis' .of 2."):
-        load_world([plan], root)
-    assert [question.example.qid for question in load_world([plan], root, "drop").train] == ["sea/own/3"]
+        load_training_data([plan], root)
+    assert [question.example.qid for question in load_training_data([plan], root, "drop").train] == ["sea/own/3"]
     assert "more.jsonl: 1 questions were left out" in caplog.text
 
 
 def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
     write(root / "lost.jsonl", {"id": 2, "text": "Where?", "gold": ["Atlantis"]})
     with pytest.raises(DatasetError, match="nothing to train on"):
-        load_world([CollectionPlan("sea", ("harbour.jsonl",), own("lost"))], root, "drop")
+        load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("lost"))], root, "drop")
     with pytest.raises(DatasetError, match="nothing to train on"):
-        load_world([CollectionPlan("sea", ("harbour.jsonl",))], root)
+        load_training_data([CollectionPlan("sea", ("harbour.jsonl",))], root)
 
 
 def test_a_question_stands_in_one_file_only(root: Path) -> None:
     write(root / "again.jsonl", {"id": 1, "text": "Again?", "gold": ["p1"]})
     with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own stands in another file too"):
-        load_world([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
+        load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
 
 
 def many(root: Path, count: int = 40) -> None:
@@ -111,12 +111,14 @@ def many(root: Path, count: int = 40) -> None:
 
 
 def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_time(root: Path) -> None:
-    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    corpus.write_passages(
+        [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
+    )
     write(root / "asked.jsonl", {"id": 1, "text": "Which?", "gold": ["p31", "p7"]})
 
     def kept(sample: int | None) -> list[int]:
         plan = CollectionPlan("pages", ("pages.jsonl",), own("asked"), sample=sample)
-        world = load_world([plan], root)
+        world = load_training_data([plan], root)
         assert set(world.passages) == set(world.pids["pages"])
         return [int(pid.removeprefix("pages/p")) for pid in world.pids["pages"]]
 
@@ -131,11 +133,13 @@ def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_
 
 
 def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_searched(root: Path) -> None:
-    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    corpus.write_passages(
+        [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
+    )
     write(root / "asked.jsonl", {"id": 1, "text": "Which?", "gold": ["p31"]})
     write(root / "read.jsonl", {"id": 2, "text": "Which two?", "gold": ["p7", "p8"]})
     sources = (Source("own", "asked.jsonl"), Source("own", "read.jsonl", weight=0.5, searched=False))
-    world = load_world([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
+    world = load_training_data([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
     assert [each.example.text for each in world.train] == ["Which?"]
     assert [each.example.text for each in world.read] == ["Which two?"]
     assert world.pids == {"pages": ["pages/p31"]}
@@ -144,11 +148,13 @@ def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_sea
 
 
 def test_samples_of_one_corpus_are_alike_whatever_is_gold(root: Path) -> None:
-    corpus.write([Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl")
+    corpus.write_passages(
+        [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
+    )
     write(root / "few.jsonl", {"id": 1, "text": "Which?", "gold": ["p31"]})
     write(root / "many.jsonl", {"id": 1, "text": "Which?", "gold": [f"p{n}" for n in range(10, 15)]})
     few, many = (
-        set(load_world([CollectionPlan("pages", ("pages.jsonl",), own(name), sample=20)], root).pids["pages"])
+        set(load_training_data([CollectionPlan("pages", ("pages.jsonl",), own(name), sample=20)], root).pids["pages"])
         for name in ("few", "many")
     )
     assert len(few & many) >= 14, "but for the gold ones, which take the places of the last that were drawn"
@@ -162,7 +168,7 @@ def test_dev_questions_are_always_searched_for() -> None:
 def test_a_world_to_be_read_alone_is_refused(root: Path) -> None:
     plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", searched=False),))
     with pytest.raises(DatasetError, match="nothing to train on"):
-        load_world([plan], root)
+        load_training_data([plan], root)
 
 
 def test_a_sample_of_nothing_is_refused() -> None:
@@ -175,7 +181,7 @@ def test_a_limit_keeps_a_random_part_in_order_and_the_same_every_time(root: Path
 
     def kept(limit: int | None) -> list[int]:
         plan = CollectionPlan("sea", ("harbour.jsonl",), (Source("own", "many.jsonl", limit=limit),))
-        return [int(question.example.qid.rpartition("/")[2]) for question in load_world([plan], root).train]
+        return [int(question.example.qid.rpartition("/")[2]) for question in load_training_data([plan], root).train]
 
     few = kept(10)
     assert few == kept(10) == sorted(few)
@@ -188,19 +194,19 @@ def test_questions_have_the_weight_and_the_order_of_their_file(root: Path) -> No
     many(root, 3)
     files = Source("own", "many.jsonl", weight=0.25, order="given"), Source("own", "harbour_train.jsonl")
     write(root / "harbour_train.jsonl", {"id": "a", "text": "Off what?", "gold": ["p0"], "order": ["p0"], "seen": 1})
-    world = load_world([CollectionPlan("sea", ("harbour.jsonl",), files)], root)
+    world = load_training_data([CollectionPlan("sea", ("harbour.jsonl",), files)], root)
     assert world.weights == {f"sea/own/{number}": 0.25 for number in range(3)}
     assert [question.ordered for question in world.train] == [True, True, True, False]
 
 
 def test_an_order_can_be_kept_only_where_there_is_one(root: Path) -> None:
     plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", order="given"),))
-    assert [question.ordered for question in load_world([plan], root).train] == [False]
+    assert [question.ordered for question in load_training_data([plan], root).train] == [False]
 
 
 def test_a_corpus_that_is_not_there(root: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere.jsonl: no such file"):
-        load_world([CollectionPlan("sea", ("nowhere.jsonl",), own("harbour_train"))], root)
+        load_training_data([CollectionPlan("sea", ("nowhere.jsonl",), own("harbour_train"))], root)
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
@@ -211,4 +217,4 @@ def test_names_that_would_mislead(name: str) -> None:
 
 def test_two_collections_of_one_name(root: Path) -> None:
     with pytest.raises(ConfigError, match="named town, town; expected a name for each"):
-        load_world([TOWN, TOWN], root)
+        load_training_data([TOWN, TOWN], root)

@@ -181,7 +181,7 @@ def _collection(asked: Asked) -> Collection:
     index = asked.index or _default_index(asked)
     if not asked.searches:
         return Indexed(Index.open(index))
-    from baleen.models.device import usable_device
+    from baleen.models.device import resolve_device as usable_device
 
     return Indexed(Index.open(index, device=str(usable_device(asked.device)), threads=asked.threads))
 

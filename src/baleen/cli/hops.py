@@ -31,7 +31,7 @@ from baleen.cli.options import (
 )
 from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
 from baleen.core.errors import ConfigError
-from baleen.data.claims import Claim, checked, read_claims
+from baleen.data.claims import Claim, check_text, read_claims
 from baleen.evaluation.results import Results, describe_run, line, refuse_packed
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[
         claims = read_claims(asked.file)
         _run_file(task, asked, claims, settings, load())
     elif asked.text is not None:
-        text = checked(asked.text)
+        text = check_text(asked.text)
         _run_one(task, asked, text, settings, load())
 
 
@@ -286,7 +286,7 @@ def _follow(
 ) -> tuple[Trace, float]:
     """The run of one text, shown as it goes, and its seconds without those of loading."""
     from baleen.core.config import override
-    from baleen.hops.pipeline import conclude
+    from baleen.hops.pipeline import read_outcomes as conclude
 
     reader = system.reader(task.component, optional=override(system.config, **settings).stand_in)
     steps = system.hops([text], **settings)

@@ -113,7 +113,9 @@ def _index_files(
     device: str | None,
     precision: PrecisionName | None,
 ) -> dict[str, Any]:
-    from baleen.data.corpus import Tally, expected, read
+    from baleen.data.corpus import Tally
+    from baleen.data.corpus import estimate_count as expected
+    from baleen.data.corpus import read_passages as read
     from baleen.hops.demo import default_model
     from baleen.index.index import Index
     from baleen.index.writer import refuse_existing
@@ -156,8 +158,8 @@ def _add(
     index: Index, files: list[Path], passages: Iterable[Passage], encoder: Encoder, total: int | None
 ) -> dict[str, int]:
     """Add them; a file of text, which is cut into passages, takes the place of all that was there of it."""
-    from baleen.data.corpus import text_names
-    from baleen.data.textfiles import file_of
+    from baleen.data.corpus import text_file_names as text_names
+    from baleen.data.textfiles import source_file as file_of
 
     names = text_names(files)
 
@@ -177,7 +179,9 @@ def split(
 ) -> None:
     """Split FILES into sentences and write them as one JSONL collection."""
     from baleen.core.progress import track
-    from baleen.data.corpus import Tally, read, write
+    from baleen.data.corpus import Tally
+    from baleen.data.corpus import read_passages as read
+    from baleen.data.corpus import write_passages as write
 
     tally = Tally()
     write(track(read(files, skip_bad=skip_bad, tally=tally), "splitting", unit="passages"), out)

@@ -13,7 +13,7 @@ import typer
 
 from baleen.cli.options import JsonOption
 from baleen.cli.show import some
-from baleen.data.claims import examples_of
+from baleen.data.claims import read_dataset_file
 
 if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
@@ -54,7 +54,9 @@ def synthesize(
     as_json: JsonOption = False,
 ) -> None:
     """Make claims and questions with gold passages, gold sentences and labels out of the passages of CORPUS."""
-    from baleen.data.corpus import Tally, check_writable, expected, read
+    from baleen.data.corpus import Tally, check_writable
+    from baleen.data.corpus import estimate_count as expected
+    from baleen.data.corpus import read_passages as read
     from baleen.synthesis.graph import read_graph
     from baleen.synthesis.synthesizing import Synthesizer
     from baleen.synthesis.tallying import Tallied
@@ -64,7 +66,7 @@ def synthesize(
         hops, kinds, balanced, limit=limit, seed=seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved
     )
     check_writable(out)  # before the time that reading a corpus takes
-    examples = [example for item in avoid or [] for example in examples_of(item)]
+    examples = [example for item in avoid or [] for example in read_dataset_file(item)]
     total = expected(corpus) if sys.stderr.isatty() else None
     tally = Tally()
     graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)

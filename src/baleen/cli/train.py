@@ -246,10 +246,11 @@ def init(
 ) -> None:
     """Make an untrained encoder of a BACKBONE: a starting point for training that already retrieves."""
     from baleen.core.progress import track
-    from baleen.data.corpus import read
-    from baleen.data.corpus import sample as sampled
-    from baleen.hops.demo import untrained, write_whole
-    from baleen.models.checkpoint import refuse_model
+    from baleen.data.corpus import read_passages as read
+    from baleen.data.corpus import sample_passages as sampled
+    from baleen.hops.demo import untrained_encoder as untrained
+    from baleen.hops.demo import write_whole
+    from baleen.models.checkpoint import refuse_whole_model as refuse_model
 
     if not corpus and not (sample is None and seed is None):
         raise typer.BadParameter("--sample and --seed are of the passages of --corpus, and none is named")

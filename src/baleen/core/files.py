@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from baleen.core.errors import MissingExtraError
-from baleen.core.parallel import spread
+from baleen.core.parallel import map_chunks
 from baleen.core.progress import progress
 from baleen.core.records import Record
 
@@ -40,7 +40,7 @@ _FAST_GZIP = 2  # five times as fast as the best level, for files a sixth larger
 _ZSTD_BLOCK = 1 << 12
 
 
-def read(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Iterator[bytes]:
     """The lines of `path` without their ends, and without a byte order mark.
 
     A line over MAX_LINE bytes is never held whole: it comes out cut to MAX_LINE + 1.  A broken file raises one of
@@ -57,12 +57,12 @@ def read(path: Path) -> Iterator[bytes]:
         yield rest
 
 
-def content(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """All of `path`, without a byte order mark; for files that are one document.  A broken file raises one of BROKEN."""
     return b"".join(_blocks(path)).removeprefix(_MARK)
 
 
-def write(lines: Iterable[bytes], path: Path) -> int:
+def write_lines(lines: Iterable[bytes], path: Path) -> int:
     """Write `lines` to `path`, an end after each, compressed as its name says; the same lines give the same bytes."""
     count = 0
     with ExitStack() as stack:
@@ -97,7 +97,7 @@ def replacing(path: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def piece(lines: Iterable[bytes], suffix: str) -> bytes:
+def compress_lines(lines: Iterable[bytes], suffix: str) -> bytes:
     """Lines as bytes of a file of that suffix: such pieces, written one after the other, are the file.
 
     Compressed fast rather than well; the same lines give the same bytes.
@@ -171,12 +171,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def write_records(records: Iterable[Record], path: Path | str) -> int:
     """Write records and say how many; the file appears only once complete, and is the same whoever writes it."""
-    return sum(_written(spread(partial(_piece, Path(path).suffix, _line), records, PIECE), Path(path)))
+    return sum(_written(map_chunks(partial(_piece, Path(path).suffix, _line), records, PIECE), Path(path)))
 
 
 def write_each(make: Callable[[Item], Record], items: Sequence[Item], path: Path | str, doing: str = "writing") -> int:
     """The same of the record that `make` makes of each item, by the process that writes it: nobody holds them all."""
-    pieces = spread(partial(_piece, Path(path).suffix, lambda item: _line(make(item))), items, PIECE)
+    pieces = map_chunks(partial(_piece, Path(path).suffix, lambda item: _line(make(item))), items, PIECE)
     with progress(doing, len(items), "records") as bar:
         for count in _written(pieces, Path(path)):
             bar.advance(count)
@@ -185,11 +185,11 @@ def write_each(make: Callable[[Item], Record], items: Sequence[Item], path: Path
 
 def read_records(file: Path, kind: type[Kind]) -> Iterator[Kind]:
     """What was written, a record at a time."""
-    for line in read(file):
+    for line in read_lines(file):
         yield kind.from_json(json.loads(line))
 
 
-def read_all(file: Path, kind: type[Kind]) -> list[Kind]:
+def read_all_records(file: Path, kind: type[Kind]) -> list[Kind]:
     """All of it, without a search for garbage each time that so many more objects are there: none of them is."""
     collecting = gc.isenabled()
     gc.disable()
@@ -207,11 +207,11 @@ def _written(pieces: Iterable[tuple[int, bytes]], path: Path) -> Iterator[int]:
             file.write(data)
             yield count
         if not file.tell():
-            file.write(piece((), path.suffix))
+            file.write(compress_lines((), path.suffix))
 
 
 def _piece(suffix: str, line: Callable[[Item], bytes], items: Sequence[Item]) -> tuple[int, bytes]:
-    return len(items), piece(map(line, items), suffix)
+    return len(items), compress_lines(map(line, items), suffix)
 
 
 def _line(record: Record) -> bytes:

@@ -16,26 +16,26 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from baleen.core.parallel import cores
+from baleen.core.parallel import available_cores
 from baleen.core.types import Condensed
 
 ABSENT = "not installed"
 PACKAGES = ("baleen", "numpy", "numba", "torch")
 
 
-def machine() -> dict[str, Any]:
+def machine_info() -> dict[str, Any]:
     """The processor, how many of its cores may be used, the memory, the date and the versions of what did the work."""
     return {
         "cpu": _cpu(),
-        "cores": cores(),
+        "cores": available_cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
+        **{name: package_version(name) for name in PACKAGES},
     }
 
 
-def version(package: str) -> str:
+def package_version(package: str) -> str:
     """Of a package as it is installed here."""
     try:
         return metadata.version(package)
@@ -53,7 +53,7 @@ def _cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return next(names, platform.machine())
 
 
-class Stopwatch:
+class StageTimer:
     """For `count` claims: a stage's seconds are shared evenly between them, tokens belong to the claim they are of."""
 
     def __init__(self, count: int) -> None:

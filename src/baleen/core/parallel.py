@@ -27,7 +27,7 @@ from threading import Event, Thread, current_thread
 from typing import Any, TypeVar
 
 
-def cores() -> int:
+def available_cores() -> int:
     """Those it is bound to where the system tells, else all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -44,7 +44,7 @@ class _End:
         self.error = error
 
 
-def ahead(items: Iterable[Item], room: int = 1) -> Generator[Item]:
+def background(items: Iterable[Item], room: int = 1) -> Generator[Item]:
     """The same items in the same order; up to `room` of them wait here, while a thread makes the one after.
 
     An error comes when its turn does, after every item before it.  Closing this ends the thread, which is waited for
@@ -93,9 +93,9 @@ def forks_are_safe() -> bool:
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
-def cores_each() -> int:
+def cores_per_process() -> int:
     """The cores that this process has beside others of its run on this machine."""
-    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ FEWEST = 1000  # items for a process to be worth its while
 _held: list[Any] = []  # in a fork: its work
 
 
-def spread(
+def map_chunks(
     work: Callable[[Sequence[Item]], Result], items: Iterable[Item], at_once: int, processes: int | None = None
 ) -> Iterator[Result]:
     """`work` of each stretch of `at_once` items, in order: by so many processes, or if None by as many as pay.
@@ -130,15 +130,15 @@ def spread(
     """
     if not isinstance(items, Sequence):
         return map(work, _stretches(items, at_once))
-    count = paying(len(items)) if processes is None else processes
+    count = worthwhile_processes(len(items)) if processes is None else processes
     if count < 2:
         return (work(items[start : start + at_once]) for start in range(0, len(items), at_once))
     return _by_forks(work, items, at_once, count)
 
 
-def paying(items: int) -> int:
+def worthwhile_processes(items: int) -> int:
     """How many processes so many items are work for: with the cores that this one has beside others of its run."""
-    return max(1, min(cores_each(), items // FEWEST)) if forks_are_safe() else 1
+    return max(1, min(cores_per_process(), items // FEWEST)) if forks_are_safe() else 1
 
 
 def _stretches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -25,8 +25,8 @@ Metadata = Mapping[str, Any]
 Span = tuple[int, int]
 RankedBy = Literal["hops", "reading"]
 Items = TypeVar("Items")
-WHOLE = -1  # the sid of a fact that is a whole passage
-UNWEIGHED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
+WHOLE_PASSAGE = -1  # the sid of a fact that is a whole passage
+UNSCORED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Fact(Record):
     hop: int = 0
 
 
-def in_order(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def sort_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """Facts as they are told: by hop, and best first."""
     return tuple(sorted(facts, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
 
@@ -97,18 +97,18 @@ class Query(Record):
         if not self.text.strip():
             raise QueryError("the claim or question is empty; expected at least one word")
         for text in (self.text, *(part for fact in self.facts for part in (fact.title, fact.text))):
-            whole(text)
+            valid_unicode(text)
         return self
 
 
-def several(items: Items, what: str) -> Items:
+def reject_string(items: Items, what: str) -> Items:
     """The items; one string in place of several, which would be taken for its characters, is a QueryError."""
     if isinstance(items, str):
         raise QueryError(f"one string, {items[:40]!r}, where {what} are expected; put it into a list")
     return items
 
 
-def whole(text: str) -> str:
+def valid_unicode(text: str) -> str:
     """The text; half a character in it, which no tokenizer and no index takes, is a QueryError.
 
     Such a lone surrogate is what Python makes of bytes on a command line that are not UTF-8.
@@ -184,7 +184,7 @@ class Judgement(Record):
     @property
     def worth(self) -> float:
         """What two sentences are compared by: the sum of its scores, with UNWEIGHED for a second one that it lacks."""
-        return (self.first or 0.0) + (UNWEIGHED if self.second is None else self.second)
+        return (self.first or 0.0) + (UNSCORED if self.second is None else self.second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class Trace(Record):
     @property
     def final_query(self) -> Query:
         """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
-        return Query(self.query.text, in_order((*self.facts, *self.doubtful)) if self.doubtful else self.facts)
+        return Query(self.query.text, sort_facts((*self.facts, *self.doubtful)) if self.doubtful else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:

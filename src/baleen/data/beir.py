@@ -81,7 +81,7 @@ def _texts(path: Path, judged: Collection[str]) -> dict[str, str]:
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
     try:
-        for number, line in enumerate(files.read(path), start=1):
+        for number, line in enumerate(files.read_lines(path), start=1):
             if line.strip():
                 yield f"{path}:{number}", line.decode("utf-8", "replace").rstrip("\r")
     except files.BROKEN as error:

@@ -20,7 +20,7 @@ import typer
 
 from baleen.core import files
 from baleen.core.errors import DatasetError, QueryError
-from baleen.core.types import Query, whole
+from baleen.core.types import Query, valid_unicode
 
 if TYPE_CHECKING:
     from baleen.data.example import Example
@@ -54,7 +54,7 @@ def read_claims(path: Path) -> list[Claim]:
     return list(claims.values())
 
 
-def checked(text: str) -> str:
+def check_text(text: str) -> str:
     """The text of a claim or question; an empty one, or one with half a character, is a QueryError."""
     return Query(text).checked().text
 
@@ -62,7 +62,7 @@ def checked(text: str) -> str:
 def _records(path: Path) -> Iterator[tuple[int, str, Any]]:
     """The number of each record, where it stands, and the record: as bytes where it has a line of its own."""
     try:
-        content = files.content(path)
+        content = files.read_bytes(path)
     except files.BROKEN as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
@@ -91,7 +91,7 @@ def _claim(record: Any, number: int) -> Claim:
     key = next((key for key in TEXT_KEYS if isinstance(record.get(key), str)), None)
     if key is None:
         raise ValueError("neither 'claim' nor 'question' nor 'text' is a string there; expected one that is")
-    return Claim(_identity(record, number), checked(record[key]))
+    return Claim(_identity(record, number), check_text(record[key]))
 
 
 def _decoded(line: bytes) -> Any:
@@ -112,10 +112,10 @@ def _identity(record: dict[str, Any], number: int) -> str:
     value = record[key]
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"'{key}' is {json.dumps(value)[:40]}; expected a string or an integer")
-    return whole(str(value))
+    return valid_unicode(str(value))
 
 
-def named(item: str) -> tuple[str, Path]:
+def parse_dataset_file(item: str) -> tuple[str, Path]:
     """The dataset and the file."""
     dataset, separator, file = item.partition(":")
     if not separator:
@@ -123,8 +123,8 @@ def named(item: str) -> tuple[str, Path]:
     return dataset, Path(file)
 
 
-def examples_of(item: str) -> list[Example]:
+def read_dataset_file(item: str) -> list[Example]:
     """The questions in it."""
     from baleen.data.formats import read_examples
 
-    return read_examples(*named(item))
+    return read_examples(*parse_dataset_file(item))

@@ -71,7 +71,7 @@ class _File(NamedTuple):
     name: str  # relative to the folder that was asked for: what a text file's passages are called
 
 
-def read(
+def read_passages(
     paths: Iterable[Path | str] | Path | str,
     *,
     skip_bad: bool = False,
@@ -96,7 +96,7 @@ def read(
     return _admitted(found, skip_bad, Tally() if tally is None else tally)
 
 
-def sample(passages: Iterable[Passage], count: int, seed: int = 0) -> list[Passage]:
+def sample_passages(passages: Iterable[Passage], count: int, seed: int = 0) -> list[Passage]:
     """`count` of the passages, or all where there are no more: each as likely as any other, from a stream of any size."""
     chance, kept = random.Random(seed), list[Passage]()
     for number, passage in enumerate(passages):
@@ -107,13 +107,13 @@ def sample(passages: Iterable[Passage], count: int, seed: int = 0) -> list[Passa
     return kept
 
 
-def expected(paths: Iterable[Path | str]) -> int:
+def estimate_count(paths: Iterable[Path | str]) -> int:
     """About how many passages `read` will give: lines of collections and files of text, counted but not parsed."""
     files = [file for path in paths for file in _files(Path(path))]
     return sum(1 if file.name.lower().endswith(_TEXTS) else _lines(file.path) for file in files)
 
 
-def text_names(paths: Iterable[Path | str]) -> set[str]:
+def text_file_names(paths: Iterable[Path | str]) -> set[str]:
     """The files of text that `read` will cut into passages, as the ids of these name them (`textfiles.file_of`)."""
     files = (file for path in paths for file in _files(Path(path)))
     return {_text_name(file) for file in files if file.name.lower().endswith(_TEXTS)}
@@ -123,12 +123,12 @@ def _lines(path: Path) -> int:
     """As many as a damaged file still gives: to tell of the damage is for `read`."""
     count = 0
     with suppress(*files.BROKEN):
-        for _ in files.read(path):
+        for _ in files.read_lines(path):
             count += 1
     return count
 
 
-def write(passages: Iterable[Passage], path: Path | str) -> int:
+def write_passages(passages: Iterable[Passage], path: Path | str) -> int:
     """Write `passages` as JSONL (.jsonl, .jsonl.gz or .jsonl.zst) and say how many there were.
 
     What `read` gives back has the same ids, titles, sentences and metadata.  Its text may differ in the space between
@@ -142,7 +142,7 @@ def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
     path = Path(path)
     check_writable(path)
     with files.replacing(path) as aside:
-        return files.write(lines, aside)
+        return files.write_lines(lines, aside)
 
 
 def check_writable(path: Path) -> None:
@@ -231,7 +231,7 @@ def _items(file: _File, chunk_words: int, links: bool) -> Iterator[tuple[int, Pa
 
 
 def _record_file(path: Path, links: bool) -> Iterator[tuple[int, Passage | InputError]]:
-    for number, line in enumerate(files.read(path), 1):
+    for number, line in enumerate(files.read_lines(path), 1):
         if line.strip():
             yield number, _attempt(line, links)
 
@@ -254,7 +254,7 @@ def _text_file(file: _File, chunk_words: int) -> Iterator[tuple[int, Passage | I
     except UnicodeDecodeError as error:
         yield content.count(b"\n", 0, error.start) + 1, InputError("invalid UTF-8; expected UTF-8")
         return
-    for passage in textfiles.passages(_text_name(file), text, words=chunk_words):
+    for passage in textfiles.text_passages(_text_name(file), text, words=chunk_words):
         yield 1, passage
 
 
@@ -297,7 +297,7 @@ def _passage(record: dict[str, Any], links: bool = False) -> Passage:
     if links and "text_with_links" in record:
         metadata["links"] = [list(pair) for part in _linked(record["text_with_links"]) for pair in _links(part)]
     if isinstance(text, str):
-        passage = Passage(pid, title, text, sentences.split(text), metadata)
+        passage = Passage(pid, title, text, sentences.split_sentences(text), metadata)
     else:
         passage = Passage.from_sentences(pid, title, _flat(text), metadata)
     if not passage.text.strip():

@@ -64,18 +64,18 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _VERDICTS = frozenset({"yes", "no", "noanswer"})
 
 
-def normalized(answer: str) -> str:
+def normalize_answer(answer: str) -> str:
     """Lower case, without punctuation, articles and superfluous spaces."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, gold: str) -> bool:
-    return normalized(answer) == normalized(gold)
+    return normalize_answer(answer) == normalize_answer(gold)
 
 
 def token_f1(answer: str, gold: str) -> float:
     """F1 of the words that both have, from 0 to 1; yes and no are right or wrong as a whole."""
-    ours, theirs = normalized(answer), normalized(gold)
+    ours, theirs = normalize_answer(answer), normalize_answer(gold)
     if ours == theirs:
         return 1.0
     if not _VERDICTS.isdisjoint({ours, theirs}):

@@ -206,7 +206,7 @@ def _content(path: Path) -> bytes:
     if not path.name.lower().endswith(_SUFFIXES):
         raise DatasetError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_SUFFIXES)}")
     try:
-        return files.content(path)
+        return files.read_bytes(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: no such file") from None
     except files.BROKEN as error:

@@ -26,7 +26,7 @@ _LAST_SPACE = re.compile(r"\s\S*\Z")
 _UNSAFE = re.compile(r"[\ud800-\udfff]|[^\S\x00-\x7f]")
 
 
-def split(text: str) -> tuple[Span, ...]:
+def split_sentences(text: str) -> tuple[Span, ...]:
     """The sentences of `text` as spans of characters (start, end).
 
     Spans stand in order, do not overlap, have no whitespace at either end, and hold every character that is not

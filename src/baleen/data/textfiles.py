@@ -38,7 +38,7 @@ class _Section(NamedTuple):
     paragraphs: list[str]
 
 
-def passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator[Passage]:
+def text_passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator[Passage]:
     """The passages of the file `name` (a path relative to its collection), of at most `words` words each.
 
     Headings of a Markdown file that is cut start new passages, titled "document: section".  A paragraph that is too
@@ -48,10 +48,10 @@ def passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator[Pass
     chunks = [chunk for chunk in _chunks(title, blocks, words) if chunk[1].strip()]
     for number, (heading, body) in enumerate(chunks, 1):
         pid = name if len(chunks) == 1 else f"{name}#{number}"
-        yield Passage(pid, heading, body, sentences.split(body))
+        yield Passage(pid, heading, body, sentences.split_sentences(body))
 
 
-def file_of(pid: str) -> str:
+def source_file(pid: str) -> str:
     """The name of the file that a passage of such an id is of, if it is of a file of text."""
     return _NUMBER.sub("", pid)
 
@@ -115,7 +115,7 @@ def _pieces(paragraph: str, words: int) -> Iterator[str]:
     if len(paragraph.split()) <= words:
         yield paragraph
         return
-    for run in _runs((paragraph[start:end] for start, end in sentences.split(paragraph)), words):
+    for run in _runs((paragraph[start:end] for start, end in sentences.split_sentences(paragraph)), words):
         yield " ".join(run)
 
 

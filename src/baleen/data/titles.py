@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeVar
 
 MOST_WORDS = 10
-MOST_BEARERS = 10  # of a name that says which passages are meant
+MAX_SAME_TITLE = 10  # of a name that says which passages are meant
 SHORTEST = 3  # letters and digits of a name
 _WORD = re.compile(r"[^\W_]+")
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -36,7 +36,7 @@ class _Stretch(NamedTuple):
     end: int
 
 
-def names_of(title: str) -> tuple[str, ...]:
+def title_names(title: str) -> tuple[str, ...]:
     """The names of a passage; none for a title that is too short to tell, or that only says a number."""
     title = unicodedata.normalize(_FORM, title)
     forms = (title, _BRACKET.sub("", title))
@@ -44,7 +44,7 @@ def names_of(title: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(found) if _tells(name))
 
 
-def mentioned(
+def find_mentions(
     text: str, bearers: Callable[[Sequence[str]], Sequence[Bearers]], begins: Collection[int] = (0,)
 ) -> Iterator[Bearers]:
     """Whatever bears the names in a text, in their order; sentences begin at the characters `begins`.

@@ -13,7 +13,7 @@ import numpy as np
 from baleen.core.errors import QueryError
 from baleen.core.progress import track
 from baleen.core.types import Passage
-from baleen.data.corpus import read
+from baleen.data.corpus import read_passages
 from baleen.data.gold import Catalogue
 from baleen.index.index import Index
 
@@ -43,7 +43,7 @@ class Corpus:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> Self:
-        return cls(track(read(paths), "reading", unit="passages"))
+        return cls(track(read_passages(paths), "reading", unit="passages"))
 
     def __len__(self) -> int:
         return len(self._passages)

@@ -62,7 +62,9 @@ class System:
         return ANSWERER if self.dataset in QUESTIONS or example.answer is not None else None
 
     def _read(self, component: str, traces: list[Trace]) -> list[Trace]:
-        from baleen.hops.pipeline import conclude  # brings the models' libraries, which a baseline may do without
+        from baleen.hops.pipeline import (
+            read_outcomes as conclude,  # brings the models' libraries, which a baseline may do without
+        )
 
         if not traces:
             return []
@@ -210,7 +212,7 @@ def read_results(path: Path) -> Stored:
     run: Mapping[str, Any] = {}
     results: list[Result] = []
     try:
-        for number, line in enumerate(files.read(path), start=1):
+        for number, line in enumerate(files.read_lines(path), start=1):
             run, result = _parsed(line, f"{path}:{number}")
             results.append(result)
     except files.BROKEN as error:

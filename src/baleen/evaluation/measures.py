@@ -40,7 +40,7 @@ from typing import Literal, NamedTuple
 
 from baleen.core.errors import ConfigError
 from baleen.core.types import Lookup, Passage
-from baleen.data.example import NOT_SUPPORTED, SUPPORTED, Example, exact_match, normalized, token_f1
+from baleen.data.example import NOT_SUPPORTED, SUPPORTED, Example, exact_match, normalize_answer, token_f1
 from baleen.data.gold import Catalogue, Resolved, resolve_gold
 from baleen.evaluation.results import Prediction, Result
 
@@ -179,21 +179,21 @@ VERDICTS = frozenset({"yes", "no"})
 
 def seeks_span(example: Example) -> bool:
     """Whether the answer is a string that could stand in a passage: neither unknown nor yes or no."""
-    return example.answer is not None and normalized(example.answer) not in VERDICTS | {""}
+    return example.answer is not None and normalize_answer(example.answer) not in VERDICTS | {""}
 
 
 def answer_rank(answer: str, passages: Iterable[Passage]) -> int | None:
     """The rank, from 1, of the first passage that holds the answer's words in a row; None where none does."""
-    wanted = f" {normalized(answer)} "
+    wanted = f" {normalize_answer(answer)} "
     for rank, passage in enumerate(passages, start=1):
-        if wanted in f" {normalized(passage.title)} " or wanted in f" {normalized(passage.text)} ":
+        if wanted in f" {normalize_answer(passage.title)} " or wanted in f" {normalize_answer(passage.text)} ":
             return rank
     return None
 
 
 def answer_overlap(answer: str, gold: str) -> Overlap:
     """Precision and recall of an answer's words; yes and no are right or wrong as a whole."""
-    ours, theirs = normalized(answer), normalized(gold)
+    ours, theirs = normalize_answer(answer), normalize_answer(gold)
     if ours != theirs and not (VERDICTS | {"noanswer"}).isdisjoint({ours, theirs}):
         return Overlap(0.0, 0.0)
     words, expected = Counter(ours.split()), Counter(theirs.split())

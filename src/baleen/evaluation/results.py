@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from baleen.core import files
 from baleen.core.errors import ConfigError
 from baleen.core.records import Record
-from baleen.core.types import WHOLE, Answer, Fact, Ranking, Trace, Verdict
+from baleen.core.types import WHOLE_PASSAGE, Answer, Fact, Ranking, Trace, Verdict
 from baleen.data.example import Example
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class Prediction(Record):
     @property
     def has_sentences(self) -> bool:
         """Whether facts are sentences: a reranker adds whole passages."""
-        return self.condensed and all(fact.sid != WHOLE for fact in self.facts)
+        return self.condensed and all(fact.sid != WHOLE_PASSAGE for fact in self.facts)
 
     @property
     def sentences(self) -> tuple[Fact, ...]:
         """The facts that are sentences, in the order they would be submitted in: best passage first, then best sentence."""
         ranks = {pid: rank for rank, pid in enumerate(self.ranking.pids)}
-        chosen = [fact for fact in self.facts if fact.sid != WHOLE]
+        chosen = [fact for fact in self.facts if fact.sid != WHOLE_PASSAGE]
         return tuple(
             sorted(chosen, key=lambda fact: (ranks.get(fact.pid, len(ranks)), fact.pid, -fact.score, fact.sid))
         )

@@ -39,7 +39,7 @@ def write_qrels(examples: Iterable[Example], path: Path) -> None:
 
 def _write(rows: Iterable[tuple[str, ...]], path: Path) -> None:
     with files.replacing(path) as aside:
-        files.write((_line(row) for row in rows), aside)
+        files.write_lines((_line(row) for row in rows), aside)
 
 
 def _line(row: tuple[str, ...]) -> bytes:
@@ -75,7 +75,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
     """Where each line stands, and its fields; a line that has more or fewer is a DatasetError."""
     try:
-        for number, line in enumerate(files.read(path), start=1):
+        for number, line in enumerate(files.read_lines(path), start=1):
             row = line.decode("utf-8", "replace").split()
             if len(row) not in (0, len(fields.split())):
                 raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")

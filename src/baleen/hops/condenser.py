@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from baleen.core.errors import ConfigError
-from baleen.core.machine import Stopwatch
-from baleen.core.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace, in_order
-from baleen.hops.evidence import standing
+from baleen.core.machine import StageTimer
+from baleen.core.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace, sort_facts
+from baleen.hops.evidence import finalize
 from baleen.models.cross_encoder import CrossEncoder
 
-FIRST, SECOND = "sentences", "facts"
+SENTENCE_STAGE, FACT_STAGE = "sentences", "facts"
 
 
 Threshold = float | tuple[float, ...]
@@ -97,29 +97,31 @@ class Condenser:
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]:
         """For each query, the facts that stand after reading its passages."""
-        watch = Stopwatch(len(queries))
-        with watch(FIRST):
+        watch = StageTimer(len(queries))
+        with watch(SENTENCE_STAGE):
             scored = score_sentences(self.sentences, queries, passages, hop, watch)
-        scored = [unknown(facts, query) for facts, query in zip(scored, queries, strict=True)]
-        with watch(SECOND):
-            pools = [[*query.facts, *best(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)]
+        scored = [without_known(facts, query) for facts, query in zip(scored, queries, strict=True)]
+        with watch(FACT_STAGE):
+            pools = [
+                [*query.facts, *top_facts(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)
+            ]
             weighed = self._weigh(queries, pools, watch)
         return [
-            watch.stamp(number, settle(new, pool, facts, hop, self.config))
+            watch.stamp(number, select_facts(new, pool, facts, hop, self.config))
             for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
         ]
 
     def finish(self, trace: Trace, passage: Lookup) -> Trace:
         return finish(trace, passage, self.config)
 
-    def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: Stopwatch) -> list[list[Fact]]:
+    def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: StageTimer) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
         self.facts.inputs.learn_facts(fact for pool in pools for fact in pool)
         windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
-        scores = iter(self.facts.score(SECOND, [row for rows in windows for row in rows]))
+        scores = iter(self.facts.score(FACT_STAGE, [row for rows in windows for row in rows]))
         weighed = []
         for number, (rows, pool) in enumerate(zip(windows, pools, strict=True)):
-            watch.read(number, SECOND, sum(map(len, rows)))
+            watch.read(number, FACT_STAGE, sum(map(len, rows)))
             found = {key: float(score) for row in rows for key, score in zip(row.keys, next(scores)[:, 0], strict=True)}
             weighed.append([replace(fact, score=found[place]) for place, fact in enumerate(pool)])
         return weighed
@@ -130,18 +132,18 @@ def score_sentences(
     queries: Sequence[Query],
     passages: Sequence[Sequence[Passage]],
     hop: int,
-    watch: Stopwatch,
+    watch: StageTimer,
 ) -> list[list[Fact]]:
     """Stage 1: every sentence of each query's passages, in order, as a fact with its score."""
-    return launch_sentences(reading, queries, passages, hop, watch)()
+    return submit_sentences(reading, queries, passages, hop, watch)()
 
 
-def launch_sentences(
+def submit_sentences(
     reading: CrossEncoder,
     queries: Sequence[Query],
     passages: Sequence[Sequence[Passage]],
     hop: int,
-    watch: Stopwatch,
+    watch: StageTimer,
 ) -> Callable[[], list[list[Fact]]]:
     """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
     reading.inputs.learn_queries(queries)
@@ -152,8 +154,8 @@ def launch_sentences(
         for own, each in zip(passages, laid, strict=True)
     ]
     for number, rows in enumerate(windows):
-        watch.read(number, FIRST, sum(len(row) for _, row in rows))
-    said = reading.launch(FIRST, [row for rows in windows for _, row in rows])
+        watch.read(number, SENTENCE_STAGE, sum(len(row) for _, row in rows))
+    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
 
     def collect() -> list[list[Fact]]:
         scores = iter(said())
@@ -169,18 +171,18 @@ def launch_sentences(
     return collect
 
 
-def unknown(facts: Sequence[Fact], query: Query) -> list[Fact]:
+def without_known(facts: Sequence[Fact], query: Query) -> list[Fact]:
     """Those that the query does not hold already, as it may where it came with facts."""
     known = {(fact.pid, fact.sid) for fact in query.facts}
     return [fact for fact in facts if (fact.pid, fact.sid) not in known]
 
 
-def best(facts: Sequence[Fact], count: int) -> list[Fact]:
+def top_facts(facts: Sequence[Fact], count: int) -> list[Fact]:
     """The `count` highest scores; equal ones in order of passage and sentence."""
     return sorted(facts, key=lambda fact: (-fact.score, fact.pid, fact.sid))[:count]
 
 
-def settle(
+def select_facts(
     new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
 ) -> Condensed:
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
@@ -199,8 +201,8 @@ def settle(
         for fact in weighed
     ]
     entered = {(fact.pid, fact.sid) for fact in pool}
-    others = [left_out(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
-    return Condensed(in_order(kept), tuple(judged + others))
+    others = [not_pooled(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
+    return Condensed(sort_facts(kept), tuple(judged + others))
 
 
 def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple[bool, str]:
@@ -214,7 +216,7 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
 
 def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
     """A run that is over, with the facts that stand at its end."""
-    return standing(
+    return finalize(
         trace,
         passage,
         leading=config.leading,
@@ -225,27 +227,27 @@ def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
     )
 
 
-def left_out(fact: Fact, config: CondenserConfig) -> Judgement:
+def not_pooled(fact: Fact, config: CondenserConfig) -> Judgement:
     return Judgement(fact.pid, fact.sid, fact.score, reason=f"not among the best {config.pool} sentences of the hop")
 
 
 HEAD = "reranker"
-CONFIG = CondenserConfig(pool=2, threshold=0.0)
+RELEVANCE_CONFIG = CondenserConfig(pool=2, threshold=0.0)
 
 
-class StandIn:
+class RelevanceCondenser:
     """Takes the place of a Condenser, and says that it does."""
 
     untrained: tuple[str, ...] = ("condenser",)
 
-    def __init__(self, relevance: CrossEncoder, config: CondenserConfig = CONFIG) -> None:
+    def __init__(self, relevance: CrossEncoder, config: CondenserConfig = RELEVANCE_CONFIG) -> None:
         self.relevance, self.config = relevance, config
 
     def condense(
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]:
-        watch = Stopwatch(len(queries))
-        with watch(FIRST):
+        watch = StageTimer(len(queries))
+        with watch(SENTENCE_STAGE):
             scored = self._score(queries, passages, hop, watch)
         return [
             watch.stamp(number, self._settle(query, new))
@@ -256,7 +258,7 @@ class StandIn:
         return finish(trace, passage, self.config)
 
     def _score(
-        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: Stopwatch
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int, watch: StageTimer
     ) -> list[list[Fact]]:
         places = [
             [(passage, sid, text) for passage in own for sid, text in enumerate(passage.sentences) if text.strip()]
@@ -269,12 +271,12 @@ class StandIn:
         ]
         scores = iter(self.relevance.score(HEAD, [row for own in rows for row in own]))
         for number, own in enumerate(rows):
-            watch.read(number, FIRST, sum(map(len, own)))
+            watch.read(number, SENTENCE_STAGE, sum(map(len, own)))
         return [[passage.fact(sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places]
 
     def _settle(self, query: Query, new: Sequence[Fact]) -> Condensed:
         config = self.config
-        ranked = best(unknown(new, query), len(new))
+        ranked = top_facts(without_known(new, query), len(new))
         entered, others = ranked[: config.pool], ranked[config.pool :]
         room = None if config.max_facts is None else max(0, config.max_facts - len(query.facts))
         kept = [fact for fact in entered if fact.score > config.leading][:room]
@@ -282,5 +284,5 @@ class StandIn:
         judgements += [
             Judgement(fact.pid, fact.sid, fact.score, None, *decision(fact, kept, config)) for fact in entered
         ]
-        judgements += [left_out(fact, config) for fact in others]
+        judgements += [not_pooled(fact, config) for fact in others]
         return Condensed((*query.facts, *kept), tuple(judgements))

@@ -26,10 +26,10 @@ from typing import Any
 
 from baleen.core.errors import BaleenError
 from baleen.core.types import Passage
-from baleen.data.corpus import read
+from baleen.data.corpus import read_passages
 from baleen.index.format import FORMAT_VERSION, read_manifest
 from baleen.index.index import Index
-from baleen.models.checkpoint import replacing, resolve, search_roots
+from baleen.models.checkpoint import replacing, resolve_folder, search_roots
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.encoder import Encoder
 from baleen.models.folder import write_model
@@ -47,13 +47,13 @@ RUN = {"stand_in": True, "hops": 2, "k": 5}
 CORE = 300  # passages that a laptop indexes in half a minute
 SAMPLE = 64  # passages whose token vectors give the principal components
 SHIPPED_INDEX = "demo-index"
-DEPTH = 10  # passages of a hop at most: of so small a corpus they are enough, and a laptop reads them in a second
+DEMO_DEPTH = 10  # passages of a hop at most: of so small a corpus they are enough, and a laptop reads them in a second
 
 
 def demo_passages(count: int | None = None) -> Iterator[Passage]:
     """The demonstration corpus, or the first `count` passages of it: Wikipedia's text, CC BY-SA."""
     with as_file(files("baleen") / "data" / "demo" / "demo.jsonl.gz") as path:
-        yield from islice(read([path]), count)
+        yield from islice(read_passages([path]), count)
 
 
 @cache
@@ -72,7 +72,9 @@ def demo_claims() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def untrained(backbone: str | Path | None = None, passages: Iterable[Passage] | None = None, dim: int = 128) -> Encoder:
+def untrained_encoder(
+    backbone: str | Path | None = None, passages: Iterable[Passage] | None = None, dim: int = 128
+) -> Encoder:
     """An untrained encoder over a backbone: the one named, or a small one.
 
     Its projection is fitted to `passages`, some of those that will be searched; the demonstration's stand in for them.
@@ -88,7 +90,7 @@ def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Pa
     """The untrained model, over two backbones: a retriever, and a reranker that stands in for a condenser."""
     relevance = CrossEncoder.from_backbone(cross_encoder, {"reranker": HEADS["reranker"]})
     relevance.notes["untrained"] = True
-    _write(folder, untrained(retriever), relevance, {"run": RUN})
+    _write(folder, untrained_encoder(retriever), relevance, {"run": RUN})
 
 
 def write_whole(folder: Path, retriever: Encoder, cross_encoder: str | Path) -> None:
@@ -122,7 +124,7 @@ def untrained_model() -> Path:
 
 def small_backbone(hub: str) -> Path:
     """The folder of a backbone: one among the roots with its bare name (`tools/fetch_backbones.py` writes such), or the hub's."""
-    return _there(hub.rpartition("/")[2]) or resolve(hub)
+    return _there(hub.rpartition("/")[2]) or resolve_folder(hub)
 
 
 def _there(name: str) -> Path | None:
@@ -179,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
-        folder = resolve(options.model)
+        folder = resolve_folder(options.model)
         write_demo_index(folder / SHIPPED_INDEX, Encoder.load(folder), bits=options.bits)
     except BaleenError as error:
         log.error("%s", error)

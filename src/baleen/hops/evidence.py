@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from baleen.core.types import UNWEIGHED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, in_order
+from baleen.core.types import UNSCORED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, sort_facts
 
 Place = tuple[str, int]
 
@@ -23,7 +23,7 @@ ANSWERED = "the answer stands in it"
 WEIGHED = "too doubtful to stand, left for the reader to weigh"
 
 
-def standing(
+def finalize(
     trace: Trace,
     passage: Lookup,
     *,
@@ -46,7 +46,7 @@ def standing(
     return _ending(trace, _joined(held, joining, least, most) if joining else held)
 
 
-def with_its_fact(trace: Trace, outcome: Verdict | Answer) -> Trace:
+def with_answer_fact(trace: Trace, outcome: Verdict | Answer) -> Trace:
     """A run with its outcome; a doubtful fact stands if this answer, and no earlier one, was read off it."""
     ended = replace(trace, outcome=outcome)
     if not trace.hops:
@@ -64,7 +64,7 @@ def _without_raised(condensed: Condensed) -> Condensed:
         return condensed
     back = [fact for fact in condensed.facts if _place(fact) in raised]
     left = _dropped(condensed, raised, WEIGHED)
-    return replace(left, doubtful=in_order((*left.doubtful, *back)))
+    return replace(left, doubtful=sort_facts((*left.doubtful, *back)))
 
 
 def _ending(trace: Trace, condensed: Condensed) -> Trace:
@@ -88,7 +88,7 @@ def _joining(trace: Trace, facts: Sequence[Fact], passage: Lookup, least: int) -
 
     def fact(best: Judgement) -> Fact:
         known = given.get(_place(best))
-        score = UNWEIGHED if best.second is None else best.second
+        score = UNSCORED if best.second is None else best.second
         return replace(known, score=score) if known else passage(best.pid).fact(best.sid, score, hops[best.pid])
 
     return [(best, fact(best)) for best in others[: max(0, least - len(carrying))]]
@@ -119,7 +119,7 @@ def _with(condensed: Condensed, facts: Sequence[Fact], reason: str) -> Condensed
         replace(each, kept=True, reason=reason) if _place(each) in places else each for each in condensed.judgements
     ]
     doubtful = tuple(fact for fact in condensed.doubtful if _place(fact) not in places)
-    all_facts = in_order((*condensed.facts, *facts))
+    all_facts = sort_facts((*condensed.facts, *facts))
     return replace(condensed, facts=all_facts, judgements=tuple(judgements), doubtful=doubtful)
 
 

@@ -16,10 +16,10 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Passage, Query
-from baleen.data.titles import mentioned
-from baleen.hops.retriever import Retrieved, Retriever
+from baleen.data.titles import find_mentions
+from baleen.hops.retriever import Retrieval, Retriever
 
 Bearers = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # the pids that bear each of some names
 
@@ -28,16 +28,16 @@ MOST_KEPT = 4096  # passages whose names are remembered from hop to hop
 CLAIM = ""  # stands for the claim where a pid would stand for what names a passage
 
 
-class Follower:
+class MentionBoost:
     """Serves as the retriever of a run; what a passage names is looked up once in its life."""
 
     def __init__(self, retriever: Retriever, bonus: float) -> None:
         self._retriever, self._bonus = retriever, bonus
         self._in_passage = lru_cache(MOST_KEPT)(self._look_through)
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
         """`Retriever.retrieve`, with the passages that are named favoured; the scores of these are the raised ones."""
-        watch = Stopwatch(len(queries))
+        watch = StageTimer(len(queries))
         with watch("name"):
             named = [self.named(query) for query in queries]
         found = self._retriever.retrieve(queries, k, favoured=named, bonus=self._bonus, **options)
@@ -51,21 +51,21 @@ class Follower:
 
     def named(self, query: Query) -> dict[str, str]:
         """The passages that are named, each with the first of the passages that name it, or CLAIM."""
-        return named_by(query, self._retriever.index.bearers, self._in_passage)
+        return find_mentioned(query, self._retriever.index.bearers, self._in_passage)
 
     def _look_through(self, pid: str) -> tuple[str, ...]:
         index = self._retriever.index
-        return tuple(named_in(index.passage(pid), index.bearers)) if pid in index else ()  # facts may be one's own
+        return tuple(mentioned_in(index.passage(pid), index.bearers)) if pid in index else ()  # facts may be one's own
 
 
-def named_by(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterable[str]]) -> dict[str, str]:
+def find_mentioned(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterable[str]]) -> dict[str, str]:
     """What a query names, each with the first of the passages that name it, or CLAIM.
 
     `in_passage` has what a passage names, by its pid; those that carry facts are asked for, in the facts' order.  Of a
     list that names thousands, the first MOST_NAMED are taken.
     """
     pairs = chain(
-        ((pid, CLAIM) for pids in mentioned(query.text, bearers) for pid in pids),
+        ((pid, CLAIM) for pids in find_mentions(query.text, bearers) for pid in pids),
         ((pid, source) for source in dict.fromkeys(fact.pid for fact in query.facts) for pid in in_passage(source)),
     )
     found: dict[str, str] = {}
@@ -77,11 +77,11 @@ def named_by(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterabl
     return found
 
 
-def named_in(passage: Passage, bearers: Bearers) -> Iterator[str]:
+def mentioned_in(passage: Passage, bearers: Bearers) -> Iterator[str]:
     """The passages that a passage names, itself perhaps among them."""
     begins = {start for start, _ in passage.spans} or {0}
-    return (pid for pids in mentioned(passage.text, bearers, begins) for pid in pids)
+    return (pid for pids in find_mentions(passage.text, bearers, begins) for pid in pids)
 
 
-def _came(found: Retrieved, named: Mapping[str, str]) -> dict[str, str]:
+def _came(found: Retrieval, named: Mapping[str, str]) -> dict[str, str]:
     return {pid: named[pid] for pid in found.ranking.pids if pid in named}

@@ -10,21 +10,21 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Answer, Condensed, Hit, Hop, Lookup, Passage, Query, Ranking, Trace, Verdict
-from baleen.hops.evidence import with_its_fact
-from baleen.hops.retriever import Retrieved
+from baleen.hops.evidence import with_answer_fact
+from baleen.hops.retriever import Retrieval
 
 
-class Search(Protocol):
+class Retrieving(Protocol):
     """A retriever, or what stands before one."""
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]: ...
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]: ...
 
     def passage(self, pid: str) -> Passage: ...
 
 
-class Reading(Protocol):
+class Condensing(Protocol):
     """A condenser, or a reranker in its place."""
 
     untrained: tuple[str, ...]
@@ -40,11 +40,15 @@ class Reading(Protocol):
 class Reader(Protocol):
     """A verifier or an answerer."""
 
-    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> Sequence[Verdict | Answer]: ...
+    def read(self, queries: Sequence[Query], watch: StageTimer | None = None) -> Sequence[Verdict | Answer]: ...
 
 
-def run(
-    queries: Sequence[Query], retriever: Search, reading: Reading, depths: Sequence[int], stop_early: bool = False
+def run_hops(
+    queries: Sequence[Query],
+    retriever: Retrieving,
+    reading: Condensing,
+    depths: Sequence[int],
+    stop_early: bool = False,
 ) -> Iterator[list[Trace]]:
     """The traces of all queries after each hop, `depths[i]` passages deep; one that has stopped stays as it is."""
     traces = [Trace(query, untrained=reading.untrained) for query in queries]
@@ -59,7 +63,7 @@ def run(
         yield list(traces)
 
 
-def take_hop(traces: Sequence[Trace], retriever: Search, reading: Reading, number: int, depth: int) -> list[Hop]:
+def take_hop(traces: Sequence[Trace], retriever: Retrieving, reading: Condensing, number: int, depth: int) -> list[Hop]:
     """Retrieve with the facts so far, without the passages so far; condense what comes."""
     queries, excluded = [trace.next_query for trace in traces], [trace.pids for trace in traces]
     found = retriever.retrieve(queries, depth, exclude=excluded)
@@ -78,28 +82,28 @@ def _reason_to_stop(hop: Hop, number: int, stop_early: bool) -> str:
     return "" if added or not stop_early else f"hop {number} added no fact that leads on"
 
 
-def conclude(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
+def read_outcomes(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
     """Each trace with what the reader makes of its claim and of the facts that it weighs."""
-    watch = Stopwatch(len(traces))
+    watch = StageTimer(len(traces))
     with watch("read"):
         outcomes = reader.read([trace.final_query for trace in traces], watch)
-    ended = zip(map(with_its_fact, traces, outcomes), watch.tokens, strict=True)
+    ended = zip(map(with_answer_fact, traces, outcomes), watch.tokens, strict=True)
     return [replace(trace, seconds=watch.seconds, tokens=tokens) for trace, tokens in ended]
 
 
-class FirstSearchOnce:
+class SharedFirstSearch:
     """Serves as the retriever of a run, and answers a search that is the first one over again from memory.
 
     Runs of the same queries differ from the second hop on only.  Each trace tells the seconds and tokens of the first
     hop, as it would alone.
     """
 
-    def __init__(self, retriever: Search) -> None:
+    def __init__(self, retriever: Retrieving) -> None:
         self._retriever = retriever
         self._asked: tuple[Any, ...] | None = None
-        self._found: list[Retrieved] = []
+        self._found: list[Retrieval] = []
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
         asked = (queries, k, options)
         if asked == self._asked:
             return self._found
@@ -114,20 +118,20 @@ class FirstSearchOnce:
 
 def run_hybrid(
     queries: Sequence[Query],
-    retriever: Search,
-    condenser: Reading,
-    reranker: Reading,
+    retriever: Retrieving,
+    condenser: Condensing,
+    reranker: Condensing,
     depths: Sequence[int],
     stop_early: bool = False,
 ) -> Iterator[list[Trace]]:
     """Both pipelines apart but for the first search, merged after each hop."""
-    shared = FirstSearchOnce(retriever)
-    runs = [run(queries, shared, reading, depths, stop_early) for reading in (condenser, reranker)]
+    shared = SharedFirstSearch(retriever)
+    runs = [run_hops(queries, shared, reading, depths, stop_early) for reading in (condenser, reranker)]
     for condensed, reranked in zip(*runs, strict=True):
-        yield [merge(*pair, depths) for pair in zip(condensed, reranked, strict=True)]
+        yield [merge_traces(*pair, depths) for pair in zip(condensed, reranked, strict=True)]
 
 
-def merge(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
+def merge_traces(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
     """At each hop the better half of either run's passages, without duplicates; facts are those of the condenser."""
     hops: list[Hop] = []
     taken: set[str] = set()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Answer, Query, Verdict
 from baleen.models.cross_encoder import ANSWER_OUTPUTS, CrossEncoder
 from baleen.models.markup import fact_text
@@ -32,7 +32,7 @@ class Verifier:
     def __init__(self, reading: CrossEncoder) -> None:
         self.reading, self.labels = reading, reading.outputs("verifier")
 
-    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> list[Verdict]:
+    def read(self, queries: Sequence[Query], watch: StageTimer | None = None) -> list[Verdict]:
         rows = [self.reading.inputs.evidence(query)[0].at_start() for query in queries]
         _count(rows, watch)
         return [self._verdict(_softmax(scores[0])) for scores in self.reading.score("verifier", rows)]
@@ -49,14 +49,14 @@ class Answerer:
         self.reading = reading
         reading.outputs("answerer")
 
-    def read(self, queries: Sequence[Query], watch: Stopwatch | None = None) -> list[Answer]:
+    def read(self, queries: Sequence[Query], watch: StageTimer | None = None) -> list[Answer]:
         inputs = [self.reading.inputs.evidence(query) for query in queries]
         _count([row for row, _ in inputs], watch)
         scores = self.reading.score("answerer", [row for row, _ in inputs])
         return [_answer(query, words, found) for query, (_, words), found in zip(queries, inputs, scores, strict=True)]
 
 
-def _count(rows: Sequence[CrossInput], watch: Stopwatch | None) -> None:
+def _count(rows: Sequence[CrossInput], watch: StageTimer | None) -> None:
     if watch is not None:
         for number, row in enumerate(rows):
             watch.read(number, STAGE, len(row))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baleen.core.machine import Stopwatch
-from baleen.core.types import WHOLE, Condensed, Fact, Hit, Judgement, Lookup, Passage, Query, Ranking, Trace
+from baleen.core.machine import StageTimer
+from baleen.core.types import WHOLE_PASSAGE, Condensed, Fact, Hit, Judgement, Lookup, Passage, Query, Ranking, Trace
 from baleen.models.cross_encoder import CrossEncoder
 
 STAGE = "reranker"
@@ -25,9 +25,11 @@ class Reranker:
 
     def rank(self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[Ranking]:
         """Each query's passages, best first; a long one counts as its best window."""
-        return self._rank(queries, passages, Stopwatch(len(queries)))
+        return self._rank(queries, passages, StageTimer(len(queries)))
 
-    def _rank(self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], watch: Stopwatch) -> list[Ranking]:
+    def _rank(
+        self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], watch: StageTimer
+    ) -> list[Ranking]:
         inputs = self.reading.inputs
         inputs.learn((passage for own in passages for passage in own), sentences=False)
         windows = [
@@ -46,7 +48,7 @@ class Reranker:
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]:
         """The passage with the best score, whole, beside those that earlier hops chose."""
-        watch = Stopwatch(len(queries))
+        watch = StageTimer(len(queries))
         with watch(STAGE):
             rankings = self._rank(queries, passages, watch)
         return [
@@ -63,8 +65,8 @@ def _choose(query: Query, ranking: Ranking, passages: dict[str, Passage], hop: i
     facts = list(query.facts)
     for rank, hit in enumerate(ranking):
         reason = "the best of the hop" if rank == 0 else "not the best of the hop"
-        judgements.append(Judgement(hit.pid, WHOLE, hit.score, None, rank == 0, reason))
+        judgements.append(Judgement(hit.pid, WHOLE_PASSAGE, hit.score, None, rank == 0, reason))
     if len(ranking):
         first = passages[ranking[0].pid]
-        facts.append(Fact(first.pid, WHOLE, first.title, first.text, ranking[0].score, hop))
+        facts.append(Fact(first.pid, WHOLE_PASSAGE, first.title, first.text, ranking[0].score, hop))
     return Condensed(tuple(facts), tuple(judgements), ranking)

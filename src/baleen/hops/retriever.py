@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from baleen.core.machine import Stopwatch
-from baleen.core.types import Passage, Query, Ranking, several, whole
+from baleen.core.machine import StageTimer
+from baleen.core.types import Passage, Query, Ranking, reject_string, valid_unicode
 from baleen.index.index import Index
 from baleen.models.device import Precision
 from baleen.models.encoder import Encoder
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class Retrieval:
     """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage.
 
     `named` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
@@ -68,13 +68,13 @@ class Retriever:
 
     def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
         """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
-        asked = [Query(query) if isinstance(query, str) else query for query in several(queries, "queries")]
+        asked = [Query(query) if isinstance(query, str) else query for query in reject_string(queries, "queries")]
         return [found.ranking for found in self.retrieve(asked, k, **options)]
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieved]:
+    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
         """`search_many`, with what the encoder read and what it cost."""
         _check(queries, **options)
-        watch = Stopwatch(len(queries))
+        watch = StageTimer(len(queries))
         with watch("encode"):
             rows = self.encoder.inputs.query_ids(queries)
             vectors = self.encoder.encode_query_ids(rows)
@@ -82,7 +82,7 @@ class Retriever:
         with watch("search"):
             rankings = self.index.search_many(vectors, k, focus=focus, **options)
         return [
-            Retrieved(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
+            Retrieval(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
             for ranking, row in zip(rankings, rows, strict=True)
         ]
 
@@ -101,4 +101,4 @@ def _check(
     for query in queries:
         query.checked()
     for pid in (*(pid for pids in exclude for pid in pids), *(allow or ())):
-        whole(pid)
+        valid_unicode(pid)

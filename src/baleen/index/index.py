@@ -26,9 +26,9 @@ import numpy.typing as npt
 from baleen.core.config import override
 from baleen.core.errors import EncoderMismatchError, IndexCorruptError, IndexLockedError, QueryError
 from baleen.core.progress import progress
-from baleen.core.types import Hit, Passage, Ranking, several
+from baleen.core.types import Hit, Passage, Ranking, reject_string
 from baleen.core.vectors import QueryVectors
-from baleen.data.titles import MOST_BEARERS
+from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.codec.codec import Codec
 from baleen.index.cpu.search import Found, SearchConfig, Searcher, decode_rows
@@ -174,7 +174,7 @@ class Index:
 
     def delete(self, pids: Iterable[str], *, missing_ok: bool = False) -> int:
         """Delete passages for good; unless `missing_ok`, an id that is not here is an error and nothing is deleted."""
-        wanted = list(dict.fromkeys(several(pids, "ids")))
+        wanted = list(dict.fromkeys(reject_string(pids, "ids")))
         with self._change() as generation:
             absent = [pid for pid in wanted if pid not in self]
             if absent and not missing_ok:
@@ -300,9 +300,9 @@ class Index:
         found: list[list[str]] = [[] for _ in names]
         for segment in self.segments:
             for number, rows in segment.store.rows_named(names):
-                alive = islice(filter(segment.is_alive, rows), MOST_BEARERS + 1)  # thousands may share a title
+                alive = islice(filter(segment.is_alive, rows), MAX_SAME_TITLE + 1)  # thousands may share a title
                 found[number] += map(segment.store.pid, alive)
-        return [tuple(pids) if len(pids) <= MOST_BEARERS else () for pids in found]
+        return [tuple(pids) if len(pids) <= MAX_SAME_TITLE else () for pids in found]
 
     def vectors(self, pid: str) -> Array:
         """A passage's vectors as the codec restores them: (length, dim) float32."""
@@ -460,4 +460,4 @@ def _check_ids(
         if len(given) not in (0, queries):
             raise QueryError(f"{name} has ids for {len(given)} queries; expected them for each of {queries}, or none")
     for pids in (*exclude, *favoured, () if allow is None else allow):
-        several(pids, "ids")
+        reject_string(pids, "ids")

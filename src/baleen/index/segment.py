@@ -25,7 +25,7 @@ import numpy.typing as npt
 from numba import njit
 
 from baleen.core.errors import CorpusError
-from baleen.core.parallel import ahead
+from baleen.core.parallel import background
 from baleen.core.types import Passage
 from baleen.core.vectors import PassageVectors
 from baleen.index.codec.codec import Encoded
@@ -157,7 +157,7 @@ class SegmentWriter:
     def finish(self, quantizer: Quantizer, advance: Callable[[int], None]) -> SegmentEntry:
         """Encode the spooled vectors and write every file; `advance` is told how many vectors each step did."""
         lengths = self.lengths()
-        with closing(ahead(quantizer.encode_all(_chunks(self._spool.read(), lengths)))) as encoded:
+        with closing(background(quantizer.encode_all(_chunks(self._spool.read(), lengths)))) as encoded:
             files = self._write_codes(encoded, advance)
         if quantizer.codec.bits == 16:
             files["vectors"] = self._spool.keep(self.root)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from baleen.core.errors import CorpusError
 from baleen.core.types import Passage
-from baleen.data.titles import names_of
+from baleen.data.titles import title_names
 from baleen.index.format import ArrayFile, ArrayWriter, write_array
 
 Array = npt.NDArray[Any]
@@ -51,7 +51,7 @@ class _Names:
         self._hashes, self._rows, self._titles = array("Q"), array("L"), 0
 
     def append(self, title: str) -> None:
-        for name in names_of(title):
+        for name in title_names(title):
             self._hashes.append(text_hash(name))
             self._rows.append(self._titles)
         self._titles += 1

@@ -19,7 +19,7 @@ from baleen.core.errors import (
     IndexNotFoundError,
     IndexVersionError,
 )
-from baleen.core.parallel import ahead
+from baleen.core.parallel import background
 from baleen.core.progress import progress
 from baleen.core.types import Passage
 from baleen.core.vectors import PassageVectors
@@ -105,7 +105,7 @@ def _spooled(
     with closing(SegmentWriter(root, f"{format.generation_name(generation)}/segment", encoder.dim)) as writer:
         with (
             progress("encoding passages", total=total, unit="passages") as bar,
-            closing(ahead(encoder.encode_passages(passages))) as batches,
+            closing(background(encoder.encode_passages(passages))) as batches,
         ):
             for batch, vectors in batches:
                 writer.append(batch, vectors)

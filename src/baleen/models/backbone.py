@@ -61,7 +61,7 @@ class Backbone:
             self.model.get_input_embeddings().weight[numbers] = mean
 
 
-def positions(model: Any) -> int | None:
+def max_positions(model: Any) -> int | None:
     """How many tokens a sequence may have; None where positions are relative and there is no limit."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
@@ -72,7 +72,7 @@ def positions(model: Any) -> int | None:
 
 def check_lengths(config: EncoderConfig, model: Any) -> None:
     """Refuse sequences that are longer than the backbone `model` has positions for."""
-    limit, query = positions(model), config.query_length + config.facts_length
+    limit, query = max_positions(model), config.query_length + config.facts_length
     if limit is not None and config.passage_length > limit:
         raise ConfigError(f"passage_length = {config.passage_length}, but the backbone holds {limit}: set it lower")
     if limit is not None and query > limit:

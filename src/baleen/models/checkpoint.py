@@ -77,7 +77,7 @@ class Checkpoint:
         return digest.hexdigest()
 
 
-def resolve(name: str | Path, download: Callable[[str], Path] | None = None) -> Path:
+def resolve_folder(name: str | Path, download: Callable[[str], Path] | None = None) -> Path:
     """The folder that `name` stands for: a folder itself, one of `search_roots()`, or a model of the hub."""
     looked = [Path(name).expanduser(), *(root / name for root in search_roots())]
     for folder in looked:
@@ -110,13 +110,13 @@ def _download(name: str) -> Path:
     return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
 
 
-def write(folder: str | Path, checkpoint: Checkpoint, base: Mapping[str, str] | None = None) -> None:
+def write_checkpoint(folder: str | Path, checkpoint: Checkpoint, base: Mapping[str, str] | None = None) -> None:
     """Write `checkpoint` to `folder`, replacing a checkpoint that is there.
 
     With a `base` (its `folder`, relative to this one, and its `weights_sha256`), the tensors are a difference to it.
     """
     path = Path(folder)
-    refuse_model(path)
+    refuse_whole_model(path)
     version = {"format_version": FORMAT_VERSION if base is None else DIFFERENCE_VERSION}
     with replacing(path) as aside:
         for name, content in _contents(checkpoint, version if base is None else {**version, BASE: dict(base)}):
@@ -149,7 +149,7 @@ def replacing(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def refuse_model(folder: Path) -> None:
+def refuse_whole_model(folder: Path) -> None:
     """Refuse a whole model as the place of a single checkpoint, which would take the place of all of it."""
     if (folder / "config.json").is_file() and read_json(folder / "config.json").get("format") == MODEL_FORMAT:
         raise CheckpointError(
@@ -189,7 +189,7 @@ def _json_bytes(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def read(folder: str | Path, kind: str) -> Checkpoint:
+def read_checkpoint(folder: str | Path, kind: str) -> Checkpoint:
     """The checkpoint in `folder`, which must be of `kind`, whole, and of a format that this version knows."""
     path = Path(folder)
     config = _read_config(path, kind)
@@ -225,7 +225,7 @@ def _restored(path: Path, base: Any, stored: Checkpoint) -> Checkpoint:
         raise CheckpointError(f"{path}: is a difference to {folder}, which is missing; keep the two beside each other")
     if BASE in _read_config(folder, stored.kind):
         raise CheckpointError(f"{path}: is a difference to {folder}, which is one itself; expected a whole checkpoint")
-    whole = read(folder, stored.kind)
+    whole = read_checkpoint(folder, stored.kind)
     if whole.weights_sha256 != base["weights_sha256"]:
         raise CheckpointError(
             f"{path}: is a difference to other weights than those in {folder}; put those back, or make it anew"
@@ -335,11 +335,11 @@ def mean(folders: Sequence[str | Path], kind: str, weights: Sequence[float] | No
         raise ConfigError(f"{len(folders)} checkpoints and {len(given)} weights; expected two or more, one weight each")
     if not all(math.isfinite(weight) and weight > 0 for weight in given):
         raise ConfigError(f"weights = {given}; expected numbers above 0 (leave out a checkpoint that should not count)")
-    first = read(folders[0], kind)
+    first = read_checkpoint(folders[0], kind)
     total: dict[str, Tensor] = {}
     parts: list[dict[str, Any]] = []
     for folder, weight in zip(folders, given, strict=True):  # one at a time: they may be large
-        found, share = read(folder, kind), weight / sum(given)
+        found, share = read_checkpoint(folder, kind), weight / sum(given)
         check_alike(first, found, str(folder))
         for name, tensor in found.tensors.items():
             if tensor.is_floating_point():

@@ -23,10 +23,17 @@ from torch import Tensor, nn
 
 from baleen.core.config import from_mapping, to_mapping
 from baleen.core.errors import CheckpointError, ConfigError
-from baleen.models.backbone import build_backbone, load_backbone, positions
-from baleen.models.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
+from baleen.models.backbone import build_backbone, load_backbone, max_positions
+from baleen.models.checkpoint import (
+    Checkpoint,
+    check_names,
+    read_checkpoint,
+    resolve_folder,
+    rounded_to,
+    write_checkpoint,
+)
 from baleen.models.cpu_attention import use_products
-from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, usable_device
+from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, resolve_device
 from baleen.models.pairs import CrossBatch, CrossConfig, CrossInput, CrossInputs
 from baleen.models.tokens import SpecialTokens, token_batches
 
@@ -114,7 +121,7 @@ class CrossEncoder:
         dtype: torch.dtype | None = None,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
-        self.device = usable_device(device)
+        self.device = resolve_device(device)
         self.dtype = dtype or best_dtype(self.device)
         self.model, self.inputs, self.notes = model.to(self.device).eval(), inputs, dict(notes or {})
         if self.device.type == "cpu":
@@ -132,10 +139,10 @@ class CrossEncoder:
         trainable: bool = False,
     ) -> Self:
         """The cross-encoder in a checkpoint folder; `dtype`, `precision` and `trainable` are those of `Encoder.load`."""
-        device = usable_device(device)
+        device = resolve_device(device)
         dtype = dtype or dtype_of(precision, device)
-        folder = resolve(name)
-        checkpoint, source = read(folder, KIND), str(folder / "config.json")
+        folder = resolve_folder(name)
+        checkpoint, source = read_checkpoint(folder, KIND), str(folder / "config.json")
         config = from_mapping(CrossConfig, checkpoint.settings, source)
         model = CrossModel(build_backbone(checkpoint.backbone), head_configs(config, source))
         _check_length(config, model.backbone)
@@ -165,7 +172,7 @@ class CrossEncoder:
         Where the backbone is a cross-encoder itself, a pooler and a classifier of one logit, the reranker starts as
         that one; every other head starts at random.
         """
-        folder, config = resolve(name), config or CrossConfig()
+        folder, config = resolve_folder(name), config or CrossConfig()
         backbone = load_backbone(folder)
         marker = backbone.tokens.mask or _SPARE_MARKER
         backbone.add_tokens(marker)
@@ -220,7 +227,7 @@ class CrossEncoder:
             tensors=rounded_to(self.model.state_dict(), dtype),
             notes=self.notes,
         )
-        write(folder, checkpoint)
+        write_checkpoint(folder, checkpoint)
 
 
 def _answers(
@@ -239,7 +246,7 @@ def head_configs(config: CrossConfig, source: str = "heads") -> dict[str, HeadCo
 
 
 def _check_length(config: CrossConfig, backbone: Any) -> None:
-    limit = positions(backbone)
+    limit = max_positions(backbone)
     if limit is not None and config.length > limit:
         raise ConfigError(f"length = {config.length}, but the backbone holds {limit}: set it lower")
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from baleen.core.errors import ConfigError
-from baleen.core.parallel import cores
+from baleen.core.parallel import available_cores
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
@@ -42,7 +42,7 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def usable_device(name: str | torch.device | None) -> torch.device:
+def resolve_device(name: str | torch.device | None) -> torch.device:
     """The device of this name, or the best there is; one that torch does not know or find is a ConfigError."""
     if name is None:
         return best_device()
@@ -159,7 +159,7 @@ def _shared(kernel: Callable[..., None], values: int, *arrays: npt.NDArray[Any])
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=cores(), thread_name_prefix="int8")
+    return ThreadPoolExecutor(max_workers=available_cores(), thread_name_prefix="int8")
 
 
 @njit(nogil=True, cache=True, fastmath=True)  # type: ignore[untyped-decorator]

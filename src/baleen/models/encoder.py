@@ -25,24 +25,31 @@ from torch.nn.functional import linear, normalize
 
 from baleen.core.config import from_mapping, to_mapping
 from baleen.core.errors import ConfigError
-from baleen.core.parallel import ahead
+from baleen.core.parallel import background
 from baleen.core.progress import track
 from baleen.core.types import Passage, Query
 from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.models.backbone import SAMPLE_TEXTS, build_backbone, check_lengths, load_backbone, principal_components
-from baleen.models.checkpoint import Checkpoint, check_names, read, resolve, rounded_to, write
+from baleen.models.checkpoint import (
+    Checkpoint,
+    check_names,
+    read_checkpoint,
+    resolve_folder,
+    rounded_to,
+    write_checkpoint,
+)
 from baleen.models.cpu_attention import use_products
-from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, usable_device
+from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, resolve_device
 from baleen.models.folder import component_folder
 from baleen.models.tokens import (
     EncodedRows,
     EncoderConfig,
-    InputMaker,
     PassageBatch,
     QueryBatch,
     QueryIds,
+    RetrieverInputs,
     SpecialTokens,
-    in_order,
+    restore_order,
     token_batches,
 )
 
@@ -119,7 +126,7 @@ class Encoder:
     def __init__(
         self,
         model: FLIPR,
-        inputs: InputMaker,
+        inputs: RetrieverInputs,
         backbone_config: Mapping[str, Any],
         *,
         device: str | torch.device | None = None,
@@ -127,7 +134,7 @@ class Encoder:
         stored_dtype: torch.dtype = torch.float32,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
-        self.device = usable_device(device)
+        self.device = resolve_device(device)
         self.dtype = dtype or best_dtype(self.device)
         self.model, self.inputs = model.to(self.device).eval(), inputs
         if self.device.type == "cpu":
@@ -152,17 +159,17 @@ class Encoder:
         float32 elsewhere.  Unless `trainable`, the backbone's weights are held in that type, or its linear layers in
         int8, which is fastest and cannot be saved again.
         """
-        device = usable_device(device)
+        device = resolve_device(device)
         dtype = dtype or dtype_of(precision, device)
-        folder = component_folder(resolve(name), "retriever")
-        checkpoint = read(folder, KIND)
+        folder = component_folder(resolve_folder(name), "retriever")
+        checkpoint = read_checkpoint(folder, KIND)
         config = from_mapping(EncoderConfig, checkpoint.settings, str(folder / "config.json"))
         model = FLIPR(build_backbone(checkpoint.backbone), config.dim)
         check_lengths(config, model.backbone)
         check_names(checkpoint.tensors, model.state_dict(), str(folder))
         model.load_state_dict({name: tensor.float() for name, tensor in checkpoint.tensors.items()}, assign=True)
         tokens = from_mapping(SpecialTokens, checkpoint.tokens, str(folder / "config.json"))
-        inputs = InputMaker(checkpoint.tokenizer, tokens, config)
+        inputs = RetrieverInputs(checkpoint.tokenizer, tokens, config)
         stored = checkpoint.tensors["projection.weight"].dtype
         encoder = cls(
             model, inputs, checkpoint.backbone, device=device, dtype=dtype, stored_dtype=stored, notes=checkpoint.notes
@@ -191,10 +198,10 @@ class Encoder:
         passages of the kind that will be searched serve best, and a page of plain English stands in for them.
         """
         config = config or EncoderConfig()
-        backbone = load_backbone(resolve(name))
+        backbone = load_backbone(resolve_folder(name))
         check_lengths(config, backbone.model)
         backbone.add_tokens(config.query_marker, config.passage_marker)
-        inputs = InputMaker(backbone.tokenizer.to_str(), backbone.tokens, config)
+        inputs = RetrieverInputs(backbone.tokenizer.to_str(), backbone.tokens, config)
         encoder = cls(FLIPR(backbone.model, config.dim), inputs, backbone.config, device=device, dtype=dtype)
         encoder._start_projection(SAMPLE_TEXTS if texts is None else texts)
         return encoder
@@ -220,7 +227,7 @@ class Encoder:
             raise ConfigError(f"dim = {config.dim}, but the projection has {self.dim} dimensions")
         check_lengths(config, self.model.backbone)
         other = copy.copy(self)
-        other.inputs = InputMaker(self.inputs.tokenizer_json, self.inputs.tokens, config)
+        other.inputs = RetrieverInputs(self.inputs.tokenizer_json, self.inputs.tokens, config)
         return other
 
     @property
@@ -266,7 +273,7 @@ class Encoder:
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write a checkpoint folder; `dtype` None keeps the type that the encoder was loaded from."""
-        write(folder, self._checkpoint(dtype or self.stored_dtype))
+        write_checkpoint(folder, self._checkpoint(dtype or self.stored_dtype))
 
     def _checkpoint(self, dtype: torch.dtype) -> Checkpoint:
         return Checkpoint(
@@ -304,7 +311,7 @@ class Encoder:
         """
         limit = batch_tokens or self.batch_tokens
         size = chunk or max(128, limit // 16)  # several batches' worth, so that sorting by length pays
-        with closing(ahead(self._passage_batches(passages, size, limit))) as chunks:
+        with closing(background(self._passage_batches(passages, size, limit))) as chunks:
             for part, batches in chunks:
                 yield part, self._encode_batches(batches)
 
@@ -327,4 +334,4 @@ class Encoder:
                 encoded = self.model.forward_passages(batch.to(device))
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
                 parts.append(EncodedRows(rows, vectors, batch.keep.sum(dim=1).tolist()))
-        return in_order(parts)
+        return restore_order(parts)

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from baleen.core.types import Passage, Span
 
 
-class TokenMemory:
+class TokenCache:
     """Bare ids by text, of at most `size` texts: the oldest go first."""
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
@@ -53,7 +53,7 @@ class TokenMemory:
                 del self._known[text]
 
 
-class MarkedPassage(NamedTuple):
+class TokenisedPassage(NamedTuple):
     """The tokens of a title, and of all sentences but blank ones end to end: that of `sids[i]` at `places[i]`.
 
     What stands at a sentence's place is its marker.
@@ -77,18 +77,18 @@ class MarkedPassage(NamedTuple):
         ]
 
 
-class MarkedPassages:
+class PassageCache:
     """Passages that were asked for, at most `size` of them: those that came first go first."""
 
     def __init__(self, tokenizer: Tokenizer, marker: int, size: int) -> None:
         self._tokenizer, self._marker, self._size = tokenizer, marker, size
-        self._known: dict[tuple[str, str, tuple[Span, ...]], MarkedPassage] = {}
+        self._known: dict[tuple[str, str, tuple[Span, ...]], TokenisedPassage] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, passage: Passage) -> MarkedPassage:
+    def of(self, passage: Passage) -> TokenisedPassage:
         known = self._known.get((passage.title, passage.text, passage.spans))
         return known or self._learnt([passage])[0]
 
@@ -99,7 +99,7 @@ class MarkedPassages:
         if new:
             self._learnt(new)
 
-    def _learnt(self, passages: Sequence[Passage]) -> list[MarkedPassage]:
+    def _learnt(self, passages: Sequence[Passage]) -> list[TokenisedPassage]:
         written = [[(sid, text) for sid, text in enumerate(each.sentences) if text.strip()] for each in passages]
         texts = [
             text
@@ -114,15 +114,15 @@ class MarkedPassages:
         self._keep(passages, made)
         return made
 
-    def _marked(self, title: list[int], sids: list[int], sentences: list[list[int]]) -> MarkedPassage:
+    def _marked(self, title: list[int], sids: list[int], sentences: list[list[int]]) -> TokenisedPassage:
         ids, places = list[int](), list[int]()
         for sentence in sentences:
             places.append(len(ids))
             ids.append(self._marker)
             ids += sentence
-        return MarkedPassage(array("i", title), array("i", ids), tuple(places), tuple(sids))
+        return TokenisedPassage(array("i", title), array("i", ids), tuple(places), tuple(sids))
 
-    def _keep(self, passages: Sequence[Passage], made: Sequence[MarkedPassage]) -> None:
+    def _keep(self, passages: Sequence[Passage], made: Sequence[TokenisedPassage]) -> None:
         with self._lock:
             for passage, each in zip(passages, made, strict=True):
                 self._known[passage.title, passage.text, passage.spans] = each

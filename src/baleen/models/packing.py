@@ -26,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from baleen.models.cpu_attention import NOT_PLAIN
-from baleen.models.tokens import moved
+from baleen.models.tokens import move_tensors
 
 _NAME = "baleen_within_texts"
 _HALF = (torch.bfloat16, torch.float16)
@@ -34,7 +34,7 @@ _ALIGNED = 8  # numbers of which a head's width must be a multiple for the kerne
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class PackedTexts:
     """Where n texts stand in a row: text i from `edges[i]` to `edges[i + 1]` (n + 1,) int32; `longest` has most tokens.
 
     Where not every token is attended to, `seen` (S,) int64 are those that are, and text i's stand in it from
@@ -60,14 +60,14 @@ class Texts:
         )
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device))
+        return dataclasses.replace(self, **move_tensors(self, device))
 
 
-_current: ContextVar[Texts] = ContextVar("texts of the row that is being read")
+_current: ContextVar[PackedTexts] = ContextVar("texts of the row that is being read")
 
 
 @contextmanager
-def within(backbone: nn.Module, texts: Texts) -> Iterator[None]:
+def attending_within(backbone: nn.Module, texts: PackedTexts) -> Iterator[None]:
     """Whatever rows `backbone` reads here are made of these texts."""
     config: Any = backbone.config
     before, token = config._attn_implementation, _current.set(texts)
@@ -110,7 +110,7 @@ def _way(queries: Tensor) -> Any:
     return _flash if queries.dtype in _HALF else _efficient
 
 
-def _flash(q: Tensor, k: Tensor, v: Tensor, texts: Texts, dropout: float, scaling: float | None) -> Tensor:
+def _flash(q: Tensor, k: Tensor, v: Tensor, texts: PackedTexts, dropout: float, scaling: float | None) -> Tensor:
     longest, seen_edges = texts.longest, _seen_edges(texts)
     found: tuple[Tensor, ...] = torch.ops.aten._flash_attention_forward(
         q, k, v, texts.edges, seen_edges, longest, longest, dropout, False, False, scale=scaling
@@ -118,7 +118,7 @@ def _flash(q: Tensor, k: Tensor, v: Tensor, texts: Texts, dropout: float, scalin
     return found[0]
 
 
-def _efficient(q: Tensor, k: Tensor, v: Tensor, texts: Texts, dropout: float, scaling: float | None) -> Tensor:
+def _efficient(q: Tensor, k: Tensor, v: Tensor, texts: PackedTexts, dropout: float, scaling: float | None) -> Tensor:
     longest, rows = texts.longest, [each.unsqueeze(0) for each in (q, k, v)]
     found: tuple[Tensor, ...] = torch.ops.aten._efficient_attention_forward(
         *rows, None, texts.edges, _seen_edges(texts), longest, longest, dropout, 0, True, scale=scaling
@@ -126,11 +126,11 @@ def _efficient(q: Tensor, k: Tensor, v: Tensor, texts: Texts, dropout: float, sc
     return found[0].squeeze(0)
 
 
-def _seen_edges(texts: Texts) -> Tensor:
+def _seen_edges(texts: PackedTexts) -> Tensor:
     return texts.edges if texts.seen_edges is None else texts.seen_edges
 
 
-def _one_by_one(q: Tensor, k: Tensor, v: Tensor, texts: Texts, dropout: float, scaling: float | None) -> Tensor:
+def _one_by_one(q: Tensor, k: Tensor, v: Tensor, texts: PackedTexts, dropout: float, scaling: float | None) -> Tensor:
     lengths, seen = (edges.diff().tolist() for edges in (texts.edges, _seen_edges(texts)))
     queries, keys, values = (
         torch.split(each.transpose(0, 1), sizes, dim=1) for each, sizes in ((q, lengths), (k, seen), (v, seen))

@@ -25,8 +25,8 @@ from torch import Tensor
 from baleen.core.errors import ConfigError
 from baleen.core.types import Fact, Passage, Query
 from baleen.models.markup import FACT_SEPARATOR, fact_text, passage_text
-from baleen.models.memory import MarkedPassage, MarkedPassages, TokenMemory
-from baleen.models.tokens import SpecialTokens, latest_within, moved, plain_tokenizer
+from baleen.models.memory import PassageCache, TokenCache, TokenisedPassage
+from baleen.models.tokens import SpecialTokens, latest_facts_within, move_tensors, plain_tokenizer
 
 _SPECIAL = 3  # [CLS], and a [SEP] behind either side
 
@@ -90,7 +90,7 @@ class CrossBatch:
     places: Tensor
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device))
+        return dataclasses.replace(self, **move_tensors(self, device))
 
 
 class CrossInputs:
@@ -105,10 +105,10 @@ class CrossInputs:
     ) -> None:
         self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
         self.tokenizer = plain_tokenizer(tokenizer_json)
-        self._memory, self._words = TokenMemory(self.tokenizer, remembered), lru_cache(remembered)(self._read_words)
+        self._memory, self._words = TokenCache(self.tokenizer, remembered), lru_cache(remembered)(self._read_words)
         self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
         self._marker = self._id(config.marker)
-        self._marked_passages = MarkedPassages(self.tokenizer, self._marker, remembered)
+        self._marked_passages = PassageCache(self.tokenizer, self._marker, remembered)
         self._between = self._tokens(FACT_SEPARATOR.strip())
 
     def _id(self, token: str) -> int:
@@ -160,14 +160,14 @@ class CrossInputs:
             for marked in map(self._marked_passages.of, passages)
         ]
 
-    def _whole(self, before: array[int], passage: MarkedPassage) -> list[CrossInput]:
+    def _whole(self, before: array[int], passage: TokenisedPassage) -> list[CrossInput]:
         """A passage that fits as it is, which most do."""
         start = len(before) + len(passage.title)
         ids = before + passage.title + passage.ids
         ids.append(self._sep)
         return [CrossInput(ids, len(before), [start + place for place in passage.places], list(passage.sids))]
 
-    def _in_windows(self, left: list[int], passage: MarkedPassage) -> list[CrossInput]:
+    def _in_windows(self, left: list[int], passage: TokenisedPassage) -> list[CrossInput]:
         room = self._room(left)
         title = passage.title[: room // 4].tolist()
         return [self._marked(left, title, part) for part in _windows(passage.sentences(), room - len(title))]
@@ -213,7 +213,7 @@ class CrossInputs:
         facts = [self._tokens(fact_text(fact)) for fact in query.facts]
         wanted = sum(len(fact) + len(self._between) for fact in facts)
         claim = self._tokens(query.text)[: max(limit - wanted, limit // 2)]
-        for fact in latest_within(query.facts, facts, limit - len(claim), len(self._between)):
+        for fact in latest_facts_within(query.facts, facts, limit - len(claim), len(self._between)):
             claim += self._between + fact
         return claim
 

@@ -110,7 +110,7 @@ class QueryBatch:
     facts_width: int
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device))
+        return dataclasses.replace(self, **move_tensors(self, device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,22 +122,22 @@ class PassageBatch:
     keep: Tensor
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device))
+        return dataclasses.replace(self, **move_tensors(self, device))
 
 
-def moved(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
+def move_tensors(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
     """Those fields of a batch that are tensors, on `device`."""
     values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
-    return {name: onto(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+    return {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
 
 
-def onto(tensor: Tensor, device: torch.device) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """The same tensor on `device`, without waiting there for what a GPU is busy with."""
     pageable = device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned()
     return (tensor.pin_memory() if pageable else tensor).to(device, non_blocking=True)
 
 
-class InputMaker:
+class RetrieverInputs:
     """Turns queries and passages into ids, and ids into batches, by one tokenizer and one configuration."""
 
     def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: EncoderConfig) -> None:
@@ -180,7 +180,7 @@ class InputMaker:
 
     def _join(self, facts: Sequence[Fact], ids: Sequence[list[int]]) -> list[int]:
         """The facts that fit, each with a separator behind it."""
-        kept = latest_within(facts, ids, self.config.facts_length)
+        kept = latest_facts_within(facts, ids, self.config.facts_length)
         return [number for fact in kept for number in (*fact, self._sep)]
 
     def shown(self, row: QueryIds) -> str:
@@ -215,7 +215,9 @@ class InputMaker:
         return PassageBatch(ids, attention, attention & ~self._dropped[ids])
 
 
-def latest_within(facts: Sequence[Fact], ids: Sequence[list[int]], room: int, separator: int = 1) -> list[list[int]]:
+def latest_facts_within(
+    facts: Sequence[Fact], ids: Sequence[list[int]], room: int, separator: int = 1
+) -> list[list[int]]:
     """The ids of those facts that fit into `room` tokens with a separator each, in the order of `facts`.
 
     Facts of old hops give way to those of new ones, and within a hop the lower scores to the higher.  They stay whole,
@@ -287,7 +289,7 @@ def token_batches(rows: Sequence[Sized], batch_tokens: int) -> Iterator[list[int
         yield batch
 
 
-def in_order(parts: Sequence[EncodedRows]) -> PassageVectors:
+def restore_order(parts: Sequence[EncodedRows]) -> PassageVectors:
     """Every row's vectors, in the order of the rows' indices."""
     pieces: dict[int, Floats] = {}
     for part in parts:

@@ -30,8 +30,8 @@ from baleen.data import corpus
 from baleen.data.example import Example
 from baleen.data.formats import read_examples
 from baleen.data.gold import Catalogue, GoldReport, resolve_gold
-from baleen.data.titles import MOST_BEARERS, names_of
-from baleen.hops.mentions import named_by, named_in
+from baleen.data.titles import MAX_SAME_TITLE, title_names
+from baleen.hops.mentions import find_mentioned, mentioned_in
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class TrainingData:
     """Everything of all collections: `passages` by pid, the `pids` of those that are searched, by collection.
 
     `read` are the questions to train on that are not searched for.
@@ -122,14 +122,14 @@ class World:
         return {each.example.qid: each.weight for each in (*self.train, *self.read) if each.weight != 1}
 
 
-def load_world(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> World:
+def load_training_data(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> TrainingData:
     """Read every collection and its questions; `missing` says what a gold passage that no corpus has leads to."""
     names = [plan.name for plan in plans]
     if len(set(names)) < len(names):
         raise ConfigError(f"the collections are named {', '.join(names)}; expected a name for each of them")
-    world = World({}, {}, [], [])
+    world = TrainingData({}, {}, [], [])
     for plan in plans:
-        passages = list(corpus.read([root / file for file in plan.corpus]))
+        passages = list(corpus.read_passages([root / file for file in plan.corpus]))
         log.info("%s: %s passages", plan.name, f"{len(passages):,}")
         catalogue = Catalogue.of(passages)
         train, dev = (_questions(plan, part, root, catalogue, missing) for part in (plan.train, plan.dev))
@@ -213,27 +213,27 @@ def _placed(collection: str, dataset: str, example: Example) -> Example:
     )
 
 
-class Names:
+class TitleMentions:
     """The names of all passages of a world, each collection's for itself; what a passage names is looked up once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TrainingData) -> None:
         self._world = world
         self._bearers: dict[str, dict[str, list[str]]] = {}
         for collection, pids in world.pids.items():
             found: dict[str, list[str]] = defaultdict(list)
             for pid in pids:
-                for name in names_of(world.passage(pid).title):
+                for name in title_names(world.passage(pid).title):
                     found[name].append(pid)
             self._bearers[collection] = found
         self._in_passage = cache(self._look_through)
 
     def named(self, query: Query, collection: str) -> dict[str, str]:
         """What a query and the passages that carry its facts name, with what names each; see `named_by`."""
-        return named_by(query, partial(self._of, collection), partial(self._in_passage, collection))
+        return find_mentioned(query, partial(self._of, collection), partial(self._in_passage, collection))
 
     def _of(self, collection: str, names: Sequence[str]) -> list[Sequence[str]]:
         found = (self._bearers[collection].get(name, ()) for name in names)
-        return [pids if len(pids) <= MOST_BEARERS else () for pids in found]
+        return [pids if len(pids) <= MAX_SAME_TITLE else () for pids in found]
 
     def _look_through(self, collection: str, pid: str) -> tuple[str, ...]:
-        return tuple(named_in(self._world.passage(pid), partial(self._of, collection)))
+        return tuple(mentioned_in(self._world.passage(pid), partial(self._of, collection)))

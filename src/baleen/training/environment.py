@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from baleen.core.errors import CheckpointError
-from baleen.core.machine import machine, version
+from baleen.core.machine import machine_info, package_version
 from baleen.models.checkpoint import read_json
 from baleen.training.stages import write_json
 
@@ -35,8 +35,8 @@ def environment(device: torch.device, processes: int = 1) -> dict[str, Any]:
     `changed` says whether the sources differ from the commit; None where that is not known, as is `commit`.
     """
     return {
-        **machine(),
-        "transformers": version("transformers"),
+        **machine_info(),
+        "transformers": package_version("transformers"),
         "device": device_name(device),
         "processes": processes,
         "cuda": torch.version.cuda if device.type == "cuda" else None,

@@ -32,8 +32,8 @@ from torch.nn.functional import linear, normalize, pad
 from baleen.core.errors import TrainingError
 from baleen.core.types import Lookup, Passage, Query
 from baleen.models.encoder import FLIPR, EncodedPassages, EncodedQueries
-from baleen.models.packing import Texts, within
-from baleen.models.tokens import InputMaker, PassageBatch, QueryBatch, onto
+from baleen.models.packing import PackedTexts, attending_within
+from baleen.models.tokens import PassageBatch, QueryBatch, RetrieverInputs, to_device
 
 Numbers = npt.NDArray[np.int64]
 
@@ -104,7 +104,7 @@ class PassageRows:
     `tokens`, by pid, are those that are known already.
     """
 
-    def __init__(self, inputs: InputMaker, passage: Lookup, tokens: Mapping[str, Ids] | None = None) -> None:
+    def __init__(self, inputs: RetrieverInputs, passage: Lookup, tokens: Mapping[str, Ids] | None = None) -> None:
         self._inputs, self._passage, self._tokens = inputs, passage, tokens or {}
         self._known: dict[str, Row] = {}
 
@@ -133,7 +133,7 @@ class PassageRows:
 class QueryRows:
     """Queries by number, each tokenised once; a flag says whether a token is attended to."""
 
-    def __init__(self, inputs: InputMaker, query: Callable[[int], Query]) -> None:
+    def __init__(self, inputs: RetrieverInputs, query: Callable[[int], Query]) -> None:
         self._inputs, self._query = inputs, query
         self._known: dict[int, Row] = {}
 
@@ -161,7 +161,7 @@ def query_batch(rows: Sequence[Row], padding: int) -> QueryBatch:
     return QueryBatch(ids, attention, torch.tensor(claims), torch.tensor(facts), max(claims), max(facts))
 
 
-def pad_token(inputs: InputMaker) -> int:
+def pad_token(inputs: RetrieverInputs) -> int:
     """The id of what rows are filled up with."""
     number = inputs.tokenizer.token_to_id(inputs.tokens.pad)
     assert number is not None
@@ -250,7 +250,7 @@ class Packed:
 
     ids: Tensor
     positions: Tensor
-    texts: Texts
+    texts: PackedTexts
     query: Tensor
     query_mask: Tensor
     facts: Tensor
@@ -271,7 +271,7 @@ class Packed:
         facts, facts_mask = _indices(ends, [row.facts for row in queries])
         found, passage_mask = _indices(starts[count:-1], lengths[count:])
         passage_mask[passage_mask.clone()] = torch.from_numpy(np.concatenate([row.flags for row in passages]))
-        texts = Texts.of(lengths, seen)
+        texts = PackedTexts.of(lengths, seen)
         row, counted = (torch.from_numpy(array).unsqueeze(0) for array in (ids, positions))
         return cls(row, counted, texts, query, query_mask, facts, facts_mask, found, passage_mask)
 
@@ -292,7 +292,7 @@ class Packed:
     def _vectors(self, model: FLIPR) -> Tensor:
         """As FLIPR makes them, with attention only within a text: (T, d)."""
         positions = self.positions + first_position(model.backbone)
-        with within(model.backbone, self.texts):
+        with attending_within(model.backbone, self.texts):
             hidden = model.backbone(input_ids=self.ids, position_ids=positions).last_hidden_state.squeeze(0)
         with torch.autocast(hidden.device.type, enabled=False):
             return normalize(linear(hidden.float(), model.projection.weight.float()), dim=-1)
@@ -374,5 +374,5 @@ def _moved(layout: Grouped | Packed, device: torch.device) -> dict[str, Any]:
 
 def _on(value: Any, device: torch.device) -> Any:
     if isinstance(value, Tensor):
-        return onto(value, device)
+        return to_device(value, device)
     return tuple(part.to(device) for part in value) if isinstance(value, tuple) else value.to(device)

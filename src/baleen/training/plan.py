@@ -126,7 +126,7 @@ APART = ("facts", "reranker", "verifier", "answerer")  # after "sentences", in t
 
 
 @dataclass(frozen=True)
-class ReadingPlan:
+class CrossEncoderPlan:
     """What is trained, from what, and for how long.
 
     `backbone` is an encoder of Hugging Face, or a cross-encoder of ours.  With `shared` all heads have one backbone and
@@ -227,7 +227,7 @@ class RunPlan:
 
     collections: tuple[CollectionPlan, ...]
     retriever: RetrieverPlan
-    reading: ReadingPlan | None = None
+    reading: CrossEncoderPlan | None = None
     hops: int = 4
     missing: Missing = "fail"
     root: Path = field(default=Path(), metadata=NO_SETTING)

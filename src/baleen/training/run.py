@@ -27,13 +27,13 @@ from baleen.core.errors import TrainingError
 from baleen.core.files import read_records
 from baleen.models.checkpoint import read_json, replacing
 from baleen.models.cross_encoder import HEADS, CrossEncoder
-from baleen.models.device import usable_device
+from baleen.models.device import resolve_device
 from baleen.models.encoder import Encoder
 from baleen.models.folder import write_model
-from baleen.training.cross_encoder.stages import ReadingRun
-from baleen.training.data import World, load_world
+from baleen.training.cross_encoder.stages import CrossEncoderTraining
+from baleen.training.data import TrainingData, load_training_data
 from baleen.training.environment import environment, note_environment
-from baleen.training.hop_order.algorithm import FINAL, Rounds
+from baleen.training.hop_order.algorithm import FINAL, HopOrderTraining
 from baleen.training.hop_order.fixed import HopOrder, heuristic_order, oracle_order
 from baleen.training.hop_order.report import Inspected, agreement, orders
 from baleen.training.loop.distributed import local_device, process_group, started_processes
@@ -48,7 +48,7 @@ MODEL, SUMMARY = "model", "summary.json"
 def stages(plan: RunPlan) -> list[str]:
     """In the order in which they are done."""
     reading = plan.reading.stages if plan.reading else []
-    return [*Rounds.stages(plan.retriever, plan.hops), *reading, MODEL]
+    return [*HopOrderTraining.stages(plan.retriever, plan.hops), *reading, MODEL]
 
 
 def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str | None = None) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str 
     this and gets the summary; each has its own GPU, and all see one folder.
     """
     plan.check_processes(started_processes())
-    own = local_device(device) if started_processes() > 1 else usable_device(device)
+    own = local_device(device) if started_processes() > 1 else resolve_device(device)
     with process_group(own) as processes:
         run = RunFolder(folder, stages(plan), processes)
         with run.sole():
@@ -77,12 +77,12 @@ def _do(plan: RunPlan, run: RunFolder, device: str) -> None:
     if run.processes.first:
         file.unlink(missing_ok=True)
         note_environment(run.root, environment(torch.device(device), run.processes.size))
-    data = load_world(plan.collections, plan.root, plan.missing)
-    rounds = Rounds(plan.placed_retriever, plan.hops, data, run, device)
+    data = load_training_data(plan.collections, plan.root, plan.missing)
+    rounds = HopOrderTraining(plan.placed_retriever, plan.hops, data, run, device)
     rounds.train()
     if plan.reading is not None:
         reading = replace(plan.reading, backbone=plan.backbone(plan.reading.backbone))
-        ReadingRun(reading, rounds).train()
+        CrossEncoderTraining(reading, rounds).train()
     run.do(MODEL, _assemble, plan, run, alone=True)
     if run.processes.first:
         write_json(file, _summary(plan, run, data))
@@ -120,7 +120,7 @@ def _readers(plan: RunPlan, run: RunFolder) -> dict[str, str]:
     return {head: stage for head, stage in found.items() if head in (run.report(stage) or {})["trained"]}
 
 
-def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
+def _summary(plan: RunPlan, run: RunFolder, world: TrainingData) -> dict[str, Any]:
     reports = {name: run.report(name) for name in run.stages}
     order = None if plan.retriever.ready is not None else plan.retriever.order
     found = orders(line for file in _inspected(run.root) for line in read_records(file, Inspected))
@@ -135,7 +135,7 @@ def _summary(plan: RunPlan, run: RunFolder, world: World) -> dict[str, Any]:
     }
 
 
-def _counted(world: World) -> dict[str, Any]:
+def _counted(world: TrainingData) -> dict[str, Any]:
     """How many passages of each collection are searched, and how many usable questions of each dataset it has.
 
     `train` are those that are searched for, `read` those that the readers alone learn from.
@@ -148,7 +148,7 @@ def _counted(world: World) -> dict[str, Any]:
     return counts
 
 
-def _compared(found: Mapping[str, HopOrder], world: World) -> dict[str, Any]:
+def _compared(found: Mapping[str, HopOrder], world: TrainingData) -> dict[str, Any]:
     """The latent order beside the heuristic one, and beside the one that a dataset gives and nobody followed."""
     latent = [each for each in world.train if each.example.gold and not each.ordered]
     examples = [each.example for each in latent if each.example.qid in found]

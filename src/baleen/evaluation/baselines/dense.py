@@ -15,9 +15,9 @@ from torch.nn.functional import normalize
 from baleen.core.errors import QueryError
 from baleen.core.types import Passage, Ranking
 from baleen.evaluation.baselines.baseline import ranking_of
-from baleen.models.backbone import load_backbone, positions
-from baleen.models.checkpoint import resolve
-from baleen.models.device import best_dtype, inference, usable_device
+from baleen.models.backbone import load_backbone, max_positions
+from baleen.models.checkpoint import resolve_folder
+from baleen.models.device import best_dtype, inference, resolve_device
 from baleen.models.markup import passage_text
 from baleen.models.tokens import token_batches
 
@@ -30,11 +30,11 @@ class SingleVectorEncoder:
     """Texts to vectors: `encode` gives (texts, hidden) float32 on the CPU."""
 
     def __init__(self, name: str | Path, device: str | None = None) -> None:
-        folder = resolve(name)
+        folder = resolve_folder(name)
         backbone = load_backbone(folder)
-        self.device = usable_device(device)
+        self.device = resolve_device(device)
         self.dtype = best_dtype(self.device)
-        self.length = min(LENGTH, positions(backbone.model) or LENGTH)
+        self.length = min(LENGTH, max_positions(backbone.model) or LENGTH)
         self.digest = _digest(backbone.model)
         self._model = backbone.model.to(self.device, self.dtype).eval()
         self._tokenizer = backbone.tokenizer

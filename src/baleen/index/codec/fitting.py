@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from baleen.core.parallel import ahead
+from baleen.core.parallel import background
 from baleen.core.progress import progress
 from baleen.core.vectors import PassageVectors
 from baleen.index.codec import residuals
@@ -103,7 +103,7 @@ class Quantizer:
                 codes = self._place(part.vectors)[2].cpu().numpy().astype(np.uint16)
                 yield Encoded(codes, part.offsets, np.empty(0, np.uint8), np.zeros(len(part) + 1, np.int64))
             return
-        with closing(ahead((part, self.split(part.vectors)) for part in parts)) as splits:
+        with closing(background((part, self.split(part.vectors)) for part in parts)) as splits:
             for passages, (codes, left, along) in splits:
                 streams, starts, _ = encode_residuals(
                     left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds

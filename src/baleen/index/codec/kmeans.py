@@ -30,7 +30,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from baleen.core.parallel import cores
+from baleen.core.parallel import available_cores
 from baleen.index.cpu.kernels import aligned
 from baleen.index.cpu.simd import LANES, closest_lanes, dot_rows, first_largest
 
@@ -341,7 +341,7 @@ class Grouped:
 
 def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
     """Call `run` with every item, as many at once as there are cores; kernels let go of the interpreter's lock."""
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         for _ in pool.map(run, items):
             pass
 
@@ -367,7 +367,7 @@ def _sums(points: Tensor, owner: Tensor, sums: Tensor) -> Tensor:
     if points.device.type != "cpu":
         return sums.index_add_(0, owner, points)
     rows, owners, out = np.ascontiguousarray(points.numpy()), owner.numpy(), sums.numpy()
-    size = max(SUMS_AT_ONCE, -(-len(out) // cores()))
+    size = max(SUMS_AT_ONCE, -(-len(out) // available_cores()))
     in_threads(lambda first: add_rows(rows, owners, first, out[first : first + size]), range(0, len(out), size))
     return sums
 

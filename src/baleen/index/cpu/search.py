@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from baleen.core.errors import ConfigError
-from baleen.core.parallel import cores
+from baleen.core.parallel import available_cores
 from baleen.core.vectors import QueryVectors
 from baleen.index.codec.codec import Codec
 from baleen.index.cpu import kernels
@@ -180,7 +180,7 @@ class Searcher:
 
     def __init__(self, codec: Codec, segments: Sequence[Segment], threads: int | None = None) -> None:
         self.codec, self.segments = codec, segments
-        self.threads = threads or cores()
+        self.threads = threads or available_cores()
         helpers = self.threads - 1  # beside the thread that searches
         self._pool = ThreadPoolExecutor(helpers, thread_name_prefix="baleen-search") if helpers else None
         self._local = threading.local()

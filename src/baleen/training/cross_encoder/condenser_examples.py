@@ -18,9 +18,9 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from baleen.core.records import Record
-from baleen.core.types import WHOLE, Fact, Lookup, Passage, Query
+from baleen.core.types import WHOLE_PASSAGE, Fact, Lookup, Passage, Query
 from baleen.data.example import Example
-from baleen.hops.condenser import best
+from baleen.hops.condenser import top_facts
 from baleen.training.hop_order.supervision import Step
 
 NEGATIVES = 20
@@ -212,7 +212,7 @@ def _clear(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> l
     """What was scored and is known to be gold or not to be; best first, each sentence once."""
     unclear = set(example.gold) - {fact.pid for fact in golds}
     found = {_place(fact): fact for fact in sorted(scored, key=lambda fact: fact.score) if fact.pid not in unclear}
-    return best(list(found.values()), len(found))
+    return top_facts(list(found.values()), len(found))
 
 
 def _place(fact: Fact) -> tuple[str, int]:
@@ -253,7 +253,7 @@ def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
     for fact in facts:
         hops.setdefault(fact.pid, fact.hop)
     found = ((passages(pid), hop) for pid, hop in hops.items())
-    return tuple(Fact(passage.pid, WHOLE, passage.title, passage.text, hop=hop) for passage, hop in found)
+    return tuple(Fact(passage.pid, WHOLE_PASSAGE, passage.title, passage.text, hop=hop) for passage, hop in found)
 
 
 def random_of(seed: int, qid: str, *numbers: int) -> np.random.Generator:

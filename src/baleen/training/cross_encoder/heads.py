@@ -28,7 +28,7 @@ from baleen.training.cross_encoder.reader_examples import (
     VerdictExample,
     VerdictSource,
 )
-from baleen.training.cross_encoder.task import ReadingTask, ReadingTraining, Sample, Wanted, table
+from baleen.training.cross_encoder.task import CrossEncoderTask, ReadingTraining, Sample, Wanted, table
 from baleen.training.losses import fact_loss, label_loss, ranking_loss, sentence_loss, span_loss
 
 _START, _END, *_KINDS = range(len(ANSWER_OUTPUTS))
@@ -44,7 +44,7 @@ class WantedAnswer:
     spans: list[tuple[int, int]]
 
 
-class _PassageTask(ReadingTask[Sample, Wanted]):
+class _PassageTask(CrossEncoderTask[Sample, Wanted]):
     """A task whose records name passages, which `passage` finds by pid; the last ones looked up are kept."""
 
     def __init__(
@@ -99,7 +99,7 @@ def _need(record: SentenceExample | RerankExample, **parts: Sequence[object]) ->
             raise TrainingError(f"query '{record.qid}' has no {lacking} at hop {record.hop}: leave such records out")
 
 
-class FactTask(ReadingTask[FactExample | FactSource, list[bool]]):
+class FactTask(CrossEncoderTask[FactExample | FactSource, list[bool]]):
     """Gold facts against the others of their pool, and above 0; of a source, another pool every time."""
 
     head = "facts"
@@ -151,7 +151,7 @@ class RerankTask(_PassageTask[RerankExample, list[int]]):
         return {"loss": ranking_loss(best), "accuracy": (best.argmax(dim=1) == 0).float().mean()}
 
 
-class VerdictTask(ReadingTask[VerdictExample | VerdictSource, int]):
+class VerdictTask(CrossEncoderTask[VerdictExample | VerdictSource, int]):
     """The label of a claim with its facts; of a source, with others every time."""
 
     head = "verifier"
@@ -177,7 +177,7 @@ class VerdictTask(ReadingTask[VerdictExample | VerdictSource, int]):
         return {"loss": label_loss(scores, labels), "accuracy": (scores.argmax(dim=1) == labels).float().mean()}
 
 
-class AnswerTask(ReadingTask[AnswerExample | AnswerSource, WantedAnswer]):
+class AnswerTask(CrossEncoderTask[AnswerExample | AnswerSource, WantedAnswer]):
     """Whether a question is answered by yes, no or a span, and if so by which; any span that holds the answer will do."""
 
     head = "answerer"

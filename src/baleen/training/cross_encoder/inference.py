@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.progress import progress
 from baleen.core.records import Record
 from baleen.core.types import Fact, Lookup, Passage, Query
-from baleen.hops.condenser import FIRST, score_sentences
+from baleen.hops.condenser import SENTENCE_STAGE, score_sentences
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.models.pairs import CrossInput
 from baleen.training.cross_encoder.condenser_examples import FactsOf, Scorer, gold_sids
@@ -67,7 +67,7 @@ def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> 
         [(each.pid, row) for each, rows in zip(own, found, strict=True) for row in rows]
         for own, found in zip(passages, laid, strict=True)
     ]
-    said = reading.launch(FIRST, [row for rows in windows for _, row in rows])
+    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
     return partial(_places, windows, said)
 
 
@@ -133,7 +133,7 @@ def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passag
 
 
 def _scored(reading: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[list[Fact]]:
-    return score_sentences(reading, queries, passages, 1, Stopwatch(len(queries)))
+    return score_sentences(reading, queries, passages, 1, StageTimer(len(queries)))
 
 
 def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:

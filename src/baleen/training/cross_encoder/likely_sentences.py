@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from baleen.core.records import Record
 from baleen.core.types import Fact, Lookup, Passage, Query
 from baleen.data.example import Example
-from baleen.hops.condenser import best
+from baleen.hops.condenser import top_facts
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.training.cross_encoder.condenser_examples import Scorer, gold_sids
 from baleen.training.cross_encoder.inference import KEPT, Scored, inferring
@@ -51,11 +51,11 @@ def likely_sentences(passages: Lookup, most: int = MOST) -> SentenceChoice:
 
 def _likeliest(passage: Passage, scores: Sequence[float], most: int) -> list[int]:
     written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
-    best = max((scores[sid] for sid in written), default=0.0)
-    if not best:
+    top_facts = max((scores[sid] for sid in written), default=0.0)
+    if not top_facts:
         return written[:1]
     ranked = sorted(written, key=lambda sid: (-scores[sid], sid))[:most]
-    return sorted(sid for sid in ranked if scores[sid] >= CLOSE * best)
+    return sorted(sid for sid in ranked if scores[sid] >= CLOSE * top_facts)
 
 
 def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
@@ -154,7 +154,7 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
         for passage in map(passages, dict.fromkeys(example.gold)):
             sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
             gold += [passage.fact(sid, 0.0, hop) for sid in sids]
-            others += best(_others(example, passage, sids, hop), KEPT)
+            others += top_facts(_others(example, passage, sids, hop), KEPT)
         return Scored(example.qid, tuple(others), tuple(gold))
 
     return scored

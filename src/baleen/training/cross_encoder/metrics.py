@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import and_
 from typing import TypeVar
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Lookup, Passage
 from baleen.data.example import exact_match, token_f1
-from baleen.hops.condenser import SECOND, best, score_sentences
+from baleen.hops.condenser import FACT_STAGE, score_sentences, top_facts
 from baleen.hops.readers import Answerer, Verifier
 from baleen.hops.reranker import Reranker
 from baleen.models.cross_encoder import CrossEncoder
@@ -39,10 +39,10 @@ def sentence_metrics(
     firsts, recalls = [], []
     for some in _slices(records):
         queries, passages = [record.query for record in some], _passages(some, passage)
-        scored = score_sentences(reading, queries, passages, 1, Stopwatch(len(some)))
+        scored = score_sentences(reading, queries, passages, 1, StageTimer(len(some)))
         for record, facts in zip(some, scored, strict=True):
             gold = {(record.positive, sid) for sid in record.sids}
-            top = [(fact.pid, fact.sid) for fact in best(facts, pool)]
+            top = [(fact.pid, fact.sid) for fact in top_facts(facts, pool)]
             firsts.append(top[0] in gold)
             recalls.append(len(gold.intersection(top)) / len(gold))
     return {"metric": _mean(recalls), "recall": _mean(recalls), "best": _mean(firsts)}
@@ -59,7 +59,7 @@ def fact_metrics(reading: CrossEncoder, records: Sequence[FactExample], *, thres
             for place, record in enumerate(some)
             for row in reading.inputs.facts(record.claim, record.facts)
         ]
-        scores = reading.score(SECOND, [row for _, _, row in windows])
+        scores = reading.score(FACT_STAGE, [row for _, _, row in windows])
         for (place, record, row), found in zip(windows, scores, strict=True):
             own, wanted = [bool(score > threshold) for score in found[:, 0]], [record.labels[key] for key in row.keys]
             wrong |= {(number, place)} if own != wanted else set()

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from baleen.models.cross_encoder import CrossModel
-from baleen.models.packing import Texts, within
+from baleen.models.packing import PackedTexts, attending_within
 from baleen.models.pairs import CrossBatch, CrossInput, CrossInputs
-from baleen.models.tokens import moved, onto
+from baleen.models.tokens import move_tensors, to_device
 from baleen.training.packing import first_position, grouped, packs
 
 
@@ -47,7 +47,7 @@ class Grouped:
 
     def to(self, device: torch.device) -> Self:
         groups = tuple(group.to(device) for group in self.groups)
-        return dataclasses.replace(self, groups=groups, order=onto(self.order, device))
+        return dataclasses.replace(self, groups=groups, order=to_device(self.order, device))
 
     def scores(self, model: CrossModel, head: str) -> Tensor:
         return torch.cat([model(head, group) for group in self.groups]).index_select(0, self.order)
@@ -64,12 +64,12 @@ class Packed:
     types: Tensor
     positions: Tensor
     places: Tensor
-    texts: Texts
+    texts: PackedTexts
 
     @classmethod
     def of(cls, rows: Sequence[CrossInput]) -> Self:
         lengths = [len(row) for row in rows]
-        texts, starts = Texts.of(lengths), [0, *accumulate(lengths)]
+        texts, starts = PackedTexts.of(lengths), [0, *accumulate(lengths)]
         ids = np.fromiter(chain.from_iterable(row.ids for row in rows), np.int64, starts[-1])
         positions = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
         types = (positions >= np.repeat([row.right for row in rows], lengths)).astype(np.int64)
@@ -82,11 +82,11 @@ class Packed:
         return self.ids.numel()
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device), texts=self.texts.to(device))
+        return dataclasses.replace(self, **move_tensors(self, device), texts=self.texts.to(device))
 
     def scores(self, model: CrossModel, head: str) -> Tensor:
         positions = self.positions + first_position(model.backbone)
-        with within(model.backbone, self.texts):
+        with attending_within(model.backbone, self.texts):
             hidden = model.encode(self.ids, self.types, position_ids=positions)
         return model.read(head, hidden.squeeze(0).index_select(0, self.places))
 

@@ -19,7 +19,7 @@ import numpy as np
 from baleen.core.records import Record
 from baleen.core.types import Fact, Query
 from baleen.data.example import NOT_SUPPORTED, Example
-from baleen.hops.condenser import best
+from baleen.hops.condenser import top_facts
 from baleen.models.markup import fact_text
 from baleen.training.cross_encoder.condenser_examples import FactsOf, Made, Settled
 from baleen.training.hop_order.evidence_match import is_extractive, occurrences, words
@@ -134,7 +134,7 @@ class Evidence:
 
     def of(self, example: Example) -> Facts:
         given = list(self.facts(example))
-        kept = set(best(given, self.most))
+        kept = set(top_facts(given, self.most))
         found = self.distractors(example) if self.distractors is not None and given else ()
         others = tuple(_foreign(example, given, found)) if found else ()
         own = tuple(fact for fact in given if fact in kept)
@@ -145,8 +145,8 @@ def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact
     """Distractors that are neither among the given facts nor gold, best first, with scores below all facts."""
     taken = {(fact.pid, fact.sid) for fact in given}.union(example.facts)
     lowest = min(fact.score for fact in given) - 1
-    found = {(fact.pid, fact.sid): fact for fact in reversed(best(distractors, len(distractors)))}
-    others = best([fact for place, fact in found.items() if place not in taken], len(found))
+    found = {(fact.pid, fact.sid): fact for fact in reversed(top_facts(distractors, len(distractors)))}
+    others = top_facts([fact for place, fact in found.items() if place not in taken], len(found))
     return [dataclasses.replace(fact, score=lowest) for fact in others]
 
 

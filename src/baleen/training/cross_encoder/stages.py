@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from baleen.core.errors import DatasetError
-from baleen.core.files import read_all
+from baleen.core.files import read_all_records
 from baleen.data.example import Example
-from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve
+from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve_folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.folder import component_folder
 from baleen.training.cross_encoder.condenser_examples import (
@@ -49,12 +49,12 @@ from baleen.training.cross_encoder.metrics import (
     verdict_metrics,
 )
 from baleen.training.cross_encoder.reader_examples import Evidence, answer_sources, verdict_sources
-from baleen.training.cross_encoder.task import ReadingTask, SharedTask, train_heads
-from baleen.training.data import Names, Question, World
-from baleen.training.hop_order.algorithm import Rounds
+from baleen.training.cross_encoder.task import CrossEncoderTask, SharedTask, train_heads
+from baleen.training.data import Question, TitleMentions, TrainingData
+from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.supervision import Step, latent_hop, start
 from baleen.training.loop.config import TrainConfig
-from baleen.training.plan import APART, ReadingPlan
+from baleen.training.plan import APART, CrossEncoderPlan
 from baleen.training.stages import CHECKPOINT, RunFolder
 
 log = logging.getLogger(__name__)
@@ -63,15 +63,15 @@ PARTS = ("train", "dev")
 READ = "read"  # questions to train on that are not searched for
 POOLS = 2  # of each question, for stage 2 to be measured on
 
-Task = ReadingTask[Any, Any]
+Task = CrossEncoderTask[Any, Any]
 
 
-class ReadingRun:
+class CrossEncoderTraining:
     """The stages, over a world and the final retriever of its rounds."""
 
-    def __init__(self, plan: ReadingPlan, rounds: Rounds) -> None:
+    def __init__(self, plan: CrossEncoderPlan, rounds: HopOrderTraining) -> None:
         self.plan, self.rounds, self.hops = plan, rounds, rounds.hops
-        self.world: World = rounds.world
+        self.world: TrainingData = rounds.world
         self.run: RunFolder = rounds.run
         self._known_steps: dict[str, list[Step]] = {}
 
@@ -108,7 +108,7 @@ class ReadingRun:
         the condenser learns from them too.
         """
         haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.named_bonus
-        names = Names(self.world) if bonus else None
+        names = TitleMentions(self.world) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
         states, steps = [start(question.example) for question in questions], []
@@ -188,7 +188,7 @@ class ReadingRun:
 
     def _origin(self, origin: str | Path, heads: Sequence[str]) -> CrossEncoder:
         """Heads of a backbone, or a cross-encoder to go on from."""
-        source = resolve(origin)
+        source = resolve_folder(origin)
         if read_json(source / "config.json").get("format") in OURS:
             return CrossEncoder.load(component_folder(source, heads[0]), device=self.rounds.device, trainable=True)
         chosen = {head: self.plan.heads[head] for head in (HEADS if self.plan.shared else heads)}
@@ -251,7 +251,7 @@ class ReadingRun:
     def _steps(self, part: str) -> list[Step]:
         """What every head and the scores are made from, so that it is read once."""
         if part not in self._known_steps:
-            self._known_steps[part] = read_all(self.run.folder("rankings") / f"{part}.jsonl.gz", Step)
+            self._known_steps[part] = read_all_records(self.run.folder("rankings") / f"{part}.jsonl.gz", Step)
         return self._known_steps[part]
 
     def _steps_of(self, part: str, examples: Sequence[Example]) -> list[Step]:
@@ -275,7 +275,7 @@ class ReadingRun:
     @cached_property
     def _scored(self) -> dict[str, dict[str, Scored]]:
         train, dev, read = (
-            {one.qid: one for one in read_all(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
+            {one.qid: one for one in read_all_records(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
             for part in (*PARTS, READ)
         )
         return {"train": {**train, **read}, "dev": dev}

@@ -29,7 +29,7 @@ from baleen.core.config import override, to_mapping
 from baleen.core.errors import ConfigError, TrainingError
 from baleen.models.cross_encoder import CrossEncoder, CrossModel
 from baleen.models.pairs import CrossInput
-from baleen.models.tokens import onto
+from baleen.models.tokens import to_device
 from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
@@ -76,7 +76,7 @@ class ReadingBatch:
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        targets = {name: onto(target, device) for name, target in self.targets.items()}
+        targets = {name: to_device(target, device) for name, target in self.targets.items()}
         return dataclasses.replace(self, texts=self.texts.to(device), targets=targets)
 
     def scores(self, model: CrossModel) -> Tensor:
@@ -144,7 +144,7 @@ def train_heads(
     return trainer.run(resume=resume)
 
 
-class ReadingTask(ABC, Generic[Sample, Wanted]):
+class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     """One head and the records that it learns from; each kind of head says how a record is laid out and judged.
 
     `weights`, by qid, say how often the records of a question are taken; 1 where nothing is said.
@@ -209,7 +209,7 @@ def _packing(reading: CrossEncoder, wanted: bool | None) -> bool:
 class HeadBatches:
     """Batches of one task for any step, drawn by `seed`."""
 
-    def __init__(self, task: ReadingTask[Any, Any], batch_size: int, seed: int) -> None:
+    def __init__(self, task: CrossEncoderTask[Any, Any], batch_size: int, seed: int) -> None:
         weights = weights_of(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
@@ -228,7 +228,7 @@ class SharedTask:
     Losses are logged for all heads together and, under the head's name, for each.
     """
 
-    def __init__(self, tasks: Sequence[ReadingTask[Any, Any]], weights: Sequence[int] | None = None) -> None:
+    def __init__(self, tasks: Sequence[CrossEncoderTask[Any, Any]], weights: Sequence[int] | None = None) -> None:
         self.tasks, self.weights = list(tasks), list(weights or [1] * len(tasks))
         heads = [task.head for task in tasks]
         if not tasks or len(set(heads)) < len(heads):

@@ -26,15 +26,15 @@ import torch
 from baleen.core.config import to_mapping
 from baleen.core.errors import DatasetError
 from baleen.core.files import read_records
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.types import Ranking
-from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve
+from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve_folder
 from baleen.models.encoder import Encoder
 from baleen.models.markup import passage_text
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
-from baleen.training.data import Question, World
+from baleen.training.data import Question, TrainingData
 from baleen.training.hop_order.fixed import HopOrder, Reach, heuristic_order, oracle_hops, oracle_order
-from baleen.training.hop_order.mining import Corpora, Haystacks
+from baleen.training.hop_order.mining import Corpora, MiningIndex
 from baleen.training.hop_order.report import inspect, summarise
 from baleen.training.hop_order.supervision import (
     State,
@@ -62,15 +62,17 @@ FINAL = "retriever"  # the stage whose retriever the model gets
 _DTYPES = {"auto": None, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
-class Rounds:
+class HopOrderTraining:
     """The retriever's stages of a run."""
 
-    def __init__(self, plan: RetrieverPlan, hops: int, world: World, run: RunFolder, device: str | None = None) -> None:
+    def __init__(
+        self, plan: RetrieverPlan, hops: int, world: TrainingData, run: RunFolder, device: str | None = None
+    ) -> None:
         self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
         self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
         self.sentences = likely_sentences(world.passage)  # of gold passages none of whose sentences is known for gold
-        self._kept: tuple[str, Haystacks] | None = None
-        self._clock = Stopwatch(1)
+        self._kept: tuple[str, MiningIndex] | None = None
+        self._clock = StageTimer(1)
 
     @staticmethod
     def stages(plan: RetrieverPlan, hops: int) -> list[str]:
@@ -97,7 +99,7 @@ class Rounds:
 
     def _start(self, folder: Path) -> Mapping[str, Any]:
         assert self.plan.backbone is not None
-        source, device, dtype = resolve(self.plan.backbone), self.device, self._dtype
+        source, device, dtype = resolve_folder(self.plan.backbone), self.device, self._dtype
         if read_json(source / "config.json").get("format") in OURS:
             encoder = Encoder.load(source, device, dtype, trainable=True)
             encoder = encoder.with_settings(**to_mapping(self.plan.encoder))
@@ -271,11 +273,11 @@ class Rounds:
         with self._clock("tokenise"):
             return Corpora.of(inputs, self.world)
 
-    def haystacks(self, stage: str) -> Haystacks:
+    def haystacks(self, stage: str) -> MiningIndex:
         """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
         if self._kept is None or self._kept[0] != stage:
             self.release()
-            self._kept = stage, Haystacks(self._load(stage), self._corpora, self.run.processes, self._clock)
+            self._kept = stage, MiningIndex(self._load(stage), self._corpora, self.run.processes, self._clock)
         return self._kept[1]
 
     def mining_seconds(self) -> dict[str, float]:
@@ -312,7 +314,7 @@ class Rounds:
                 found.setdefault(question.dataset, []).append(question)
         return found
 
-    def _reach(self, haystacks: Haystacks, questions: Sequence[Question]) -> list[Reach]:
+    def _reach(self, haystacks: MiningIndex, questions: Sequence[Question]) -> list[Reach]:
         collection = {question.example.qid: question.collection for question in questions}
 
         def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:

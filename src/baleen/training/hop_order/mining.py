@@ -23,14 +23,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from baleen.core.machine import Stopwatch
+from baleen.core.machine import StageTimer
 from baleen.core.progress import progress
 from baleen.core.types import Hit, Passage, Query, Ranking
 from baleen.core.vectors import QueryVectors
 from baleen.models.device import inference
 from baleen.models.encoder import Encoder
-from baleen.models.tokens import InputMaker, token_batches
-from baleen.training.data import World
+from baleen.models.tokens import RetrieverInputs, token_batches
+from baleen.training.data import TrainingData
 from baleen.training.hop_order.maxsim import Lanes, focused_scores, kind
 from baleen.training.loop.distributed import Processes
 
@@ -46,7 +46,7 @@ class TokenisedCorpus:
     ids: Sequence[npt.NDArray[np.int32]]
 
     @classmethod
-    def of(cls, inputs: InputMaker, passages: Iterable[Passage]) -> Self:
+    def of(cls, inputs: RetrieverInputs, passages: Iterable[Passage]) -> Self:
         pids: list[str] = []
         ids: list[npt.NDArray[np.int32]] = []
         with progress("tokenising", unit="passages") as bar:
@@ -89,7 +89,7 @@ class Best(NamedTuple):
         self.numbers[where, :width], self.scores[where, :width] = found.indices, found.values
 
 
-class Haystack:
+class ExactIndex:
     """Every passage's vectors by one encoder, on its device; of several processes each holds its share of them.
 
     `clock` is told the seconds of encoding and of searching.
@@ -100,10 +100,10 @@ class Haystack:
         encoder: Encoder,
         corpus: TokenisedCorpus,
         processes: Processes | None = None,
-        clock: Stopwatch | None = None,
+        clock: StageTimer | None = None,
     ) -> None:
         self.encoder, self.corpus = encoder, corpus
-        self.processes, self.clock = processes or Processes(), clock or Stopwatch(1)
+        self.processes, self.clock = processes or Processes(), clock or StageTimer(1)
         self._own = range(self.processes.rank, len(corpus), self.processes.size)  # numbers of the passages held here
         self._number = {pid: number for number, pid in enumerate(corpus.pids)}
         self._stored_dtype = torch.float16 if encoder.device.type == "cuda" else torch.float32
@@ -232,7 +232,7 @@ def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
         yield chunk
 
 
-class Haystacks:
+class MiningIndex:
     """One haystack for each collection, encoded when it is first asked; a query is ranked in that of its own."""
 
     def __init__(
@@ -240,10 +240,10 @@ class Haystacks:
         encoder: Encoder,
         corpora: Mapping[str, TokenisedCorpus],
         processes: Processes | None = None,
-        clock: Stopwatch | None = None,
+        clock: StageTimer | None = None,
     ) -> None:
         self._encoder, self._corpora, self._processes, self._clock = encoder, corpora, processes, clock
-        self._stacks: dict[str, Haystack] = {}
+        self._stacks: dict[str, ExactIndex] = {}
 
     def rank(
         self,
@@ -265,9 +265,9 @@ class Haystacks:
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(queries))]
 
-    def _stack(self, name: str) -> Haystack:
+    def _stack(self, name: str) -> ExactIndex:
         if name not in self._stacks:
-            self._stacks[name] = Haystack(self._encoder, self._corpora[name], self._processes, self._clock)
+            self._stacks[name] = ExactIndex(self._encoder, self._corpora[name], self._processes, self._clock)
         return self._stacks[name]
 
 
@@ -280,7 +280,7 @@ class Corpora(dict[str, TokenisedCorpus]):
         return {pid: ids for corpus in self.values() for pid, ids in zip(corpus.pids, corpus.ids, strict=True)}
 
     @classmethod
-    def of(cls, inputs: InputMaker, world: World) -> Self:
+    def of(cls, inputs: RetrieverInputs, world: TrainingData) -> Self:
         return cls(
             {
                 name: TokenisedCorpus.of(inputs, (world.passages[pid] for pid in pids))

@@ -18,7 +18,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, distributed, nn
 
-from baleen.models.device import usable_device
+from baleen.models.device import resolve_device
 
 Item = TypeVar("Item")
 
@@ -118,7 +118,7 @@ def is_first() -> bool:
 
 def local_device(name: str | torch.device | None = None) -> torch.device:
     """The device of this process: the one named, or the best there is, and of several GPUs the process's own."""
-    device = usable_device(name)
+    device = resolve_device(name)
     if device == torch.device("cuda") and "LOCAL_RANK" in os.environ:
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     return device

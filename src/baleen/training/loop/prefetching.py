@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from baleen.core.errors import TrainingError
-from baleen.core.parallel import ahead, cores_each, forks_are_safe, quiet_forks
+from baleen.core.parallel import background, cores_per_process, forks_are_safe, quiet_forks
 
 Item = TypeVar("Item")
 
@@ -30,12 +30,12 @@ def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 
 
     Processes are forks, with all that `make` knows as of now; what they learn stays with them.
     """
-    return _by_processes(make, keys, processes) if processes and keys else ahead(map(make, keys), _AHEAD)
+    return _by_processes(make, keys, processes) if processes and keys else background(map(make, keys), _AHEAD)
 
 
 def helpers(device: torch.device) -> int:
     """How many processes should make batches for a device: none where its own work is what takes the processors."""
-    return min(MOST_PROCESSES, cores_each() - 1) if device.type == "cuda" and forks_are_safe() else 0
+    return min(MOST_PROCESSES, cores_per_process() - 1) if device.type == "cuda" and forks_are_safe() else 0
 
 
 class _Made(Dataset[bytes]):

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.types import Lookup, Query
-from baleen.models.tokens import InputMaker, moved
+from baleen.models.tokens import RetrieverInputs, move_tensors
 from baleen.training.loop.logs import Load
 from baleen.training.loop.sampling import WHOLE, Order, Part, Weights, weights_of
 from baleen.training.packing import Grouped, Ids, Packed, PassageRows, QueryRows, Row, pad_token
 
 
-class Labelled(Protocol):
+class Target(Protocol):
     """A query at one hop, the passages that it should find and those that it should not."""
 
     @property
@@ -76,7 +76,7 @@ class RetrieverBatch:
     load: Load
 
     def to(self, device: torch.device) -> Self:
-        return dataclasses.replace(self, **moved(self, device), texts=self.texts.to(device))
+        return dataclasses.replace(self, **move_tensors(self, device), texts=self.texts.to(device))
 
 
 class RetrieverBatches:
@@ -88,8 +88,8 @@ class RetrieverBatches:
 
     def __init__(
         self,
-        inputs: InputMaker,
-        records: Sequence[Labelled],
+        inputs: RetrieverInputs,
+        records: Sequence[Target],
         passage: Lookup,
         config: RetrieverTraining,
         *,
@@ -131,7 +131,7 @@ class RetrieverBatches:
             return Packed.of(queries, passages)
         return Grouped.of(queries, passages, self._pad, self._config.most_padding)
 
-    def _draw(self, record: Labelled, place: int) -> list[str]:
+    def _draw(self, record: Target, place: int) -> list[str]:
         """One of the record's positives and some of its negatives, twice the same where it has too few."""
         rng = self._order.rng(place)
         positive = record.positives[rng.integers(len(record.positives))]
@@ -141,12 +141,12 @@ class RetrieverBatches:
         picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
         return [positive, *(record.negatives[i] for i in picked)]
 
-    def _forbidden(self, records: Sequence[Labelled], pids: Sequence[str], columns: Tensor) -> Tensor:
+    def _forbidden(self, records: Sequence[Target], pids: Sequence[str], columns: Tensor) -> Tensor:
         gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
         return gold.scatter(1, columns[:, :1], False)
 
 
-def _check(records: Iterable[Labelled], config: RetrieverTraining) -> None:
+def _check(records: Iterable[Target], config: RetrieverTraining) -> None:
     for record in records:
         lacking = "positives" if not record.positives else "negatives"
         if not record.positives or (config.negatives and not record.negatives):

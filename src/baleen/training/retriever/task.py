@@ -32,7 +32,7 @@ from baleen.training.loop.sampling import Weights, weights_of
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
 from baleen.training.packing import Ids, can_pack, pad_token
-from baleen.training.retriever.batches import Labelled, RetrieverBatch, RetrieverBatches, RetrieverTraining
+from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining, Target
 
 AT_ONCE = 2**28  # similarities: 1 GB of them
 
@@ -104,7 +104,7 @@ def _parts(vectors: Tensor, passages: Tensor, at_once: int) -> Iterator[slice]:
 
 def train_retriever(
     encoder: Encoder,
-    records: Sequence[Labelled],
+    records: Sequence[Target],
     passage: Lookup,
     folder: str | Path,
     train: TrainConfig | None = None,
@@ -148,7 +148,7 @@ def _packing(encoder: Encoder, wanted: bool | None) -> bool:
     return possible
 
 
-def _about(encoder: Encoder, records: Sequence[Labelled], weights: Weights | None) -> dict[str, Any]:
+def _about(encoder: Encoder, records: Sequence[Target], weights: Weights | None) -> dict[str, Any]:
     """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
     digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
     for record in records:
