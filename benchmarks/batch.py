@@ -12,15 +12,16 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from baleen.core.config import override
 from baleen.core.types import Query, Ranking
 from baleen.data.claims import read_claims
 from baleen.evaluation.tables import table
 from baleen.hops.retriever import Retriever
-from baleen.index.cpu.search import SearchConfig
+from baleen.index.cpu.search import Limits
+from baleen.index.protocol import SearchOptions
 from common import main_guard, positive
 from workload import recall
 
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
     texts = [claim.text for claim in read_claims(options.questions)]
-    config = override(SearchConfig(), probes=options.probes, candidates=options.candidates, refined=options.refined)
+    config = SearchOptions(probes=options.probes, candidates=options.candidates, refined=options.refined)
     retriever = Retriever.load(options.model, options.index, device=options.device, threads=options.threads)
     found = batched(retriever, texts, count=options.count, k=options.k, config=config, exact=options.exact)
     rows = [
@@ -51,25 +52,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def batched(
-    retriever: Retriever, questions: list[str], *, count: int, k: int, config: SearchConfig, exact: int
+    retriever: Retriever, questions: list[str], *, count: int, k: int, config: SearchOptions, exact: int
 ) -> dict[str, Any]:
     """Measure encoding and searching apart; the first `exact` queries are compared with an exact search."""
     asked = [Query(questions[i % len(questions)]) for i in range(count)]
     index, focus = retriever.index, retriever.encoder.focus
     start = time.perf_counter()
-    retriever.search_many(asked[:64], k, config=config)
+    retriever.search_many(asked[:64], k, **config.to_json())
     warm = time.perf_counter()
     vectors = retriever.encoder.encode_queries(asked)
     encoded = time.perf_counter()
-    found = index.search_many(vectors, k, focus=focus, config=config)
+    found = index.search(vectors, k, replace(config, focus=focus))
     end = time.perf_counter()
-    best = index.search_many(vectors[:exact], k, focus=focus, exact=True)
+    best = index.search(vectors[:exact], k, SearchOptions(focus=focus, exact=True))
     return {
         "device": str(retriever.encoder.device),
         "queries": count,
         "passages": len(index),
         "k": k,
-        **config.for_depth(k)._asdict(),
+        **Limits.of(config, k)._asdict(),
         "warm_up_seconds": round(warm - start, 2),
         "encode_ms_per_query": round(1000 * (encoded - warm) / count, 3),
         "search_ms_per_query": round(1000 * (end - encoded) / count, 3),

@@ -20,8 +20,10 @@ from baleen.core.errors import BaleenError
 from baleen.core.machine import PACKAGES, machine_info
 from baleen.core.vectors import QueryVectors
 from baleen.evaluation.tables import table
-from baleen.index.cpu.search import Found, Lanes, SearchConfig, Searcher
+from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.tables import Lanes
 from baleen.index.index import Index
+from baleen.index.protocol import DEFAULT_OPTIONS, SearchOptions
 from workload import Workload, recall, split_warm_up
 
 Row = Mapping[str, Any]
@@ -120,7 +122,7 @@ def measure(
     work: Workload,
     bits: int,
     *,
-    config: SearchConfig | None = None,
+    config: SearchOptions = DEFAULT_OPTIONS,
     exact: bool = True,
     threads: int | None = None,
     device: str = "cpu",
@@ -131,7 +133,7 @@ def measure(
     core.  Memory is in MB, before opening and after all queries; `mapped_mb` is the share of mapped files in between.
     """
     index, build_s = work.built(bits, device)
-    limits = (config or SearchConfig()).for_depth(K)
+    limits = Limits.of(config, K)
     stored = int(index.info()["vectors"])
     size = sum(path.stat().st_size for path in index.root.rglob("*") if path.is_file())
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # the memory of building does not count
@@ -154,18 +156,18 @@ def measure(
 
 
 def probe(
-    root: Path, queries: Sequence[QueryVectors], config: SearchConfig | None, threads: int | None, exact: bool
+    root: Path, queries: Sequence[QueryVectors], config: SearchOptions, threads: int | None, exact: bool
 ) -> tuple[dict[str, float | None], Timed]:
     """Open the index and search it, one query at a time."""
     before, mapped_before = memory_now()
     index = Index.open(root, threads=threads)
     warm, measured = split_warm_up(queries)
-    timed(index, warm, config=config)
-    searches = timed(index, measured, config=config)
+    timed(index, warm, config)
+    searches = timed(index, measured, config)
     after, mapped_after = memory_now()
     p50, p95 = np.percentile(searches.milliseconds, [50, 95])
     prune_rate, refine_rate = kernel_rates(index, queries[0])
-    exact_ms = timed(index, measured[:EXACT_QUERIES], exact=True).milliseconds if exact else []
+    exact_ms = timed(index, measured[:EXACT_QUERIES], SearchOptions(exact=True)).milliseconds if exact else []
     return {
         "open_ms": 1000 * statistics.median(seconds(lambda: Index.open(root)) for _ in range(OPENINGS)),
         "p50_ms": float(p50),
@@ -186,11 +188,11 @@ def memory_now() -> tuple[float, float]:
     return resident, mapped
 
 
-def timed(index: Index, queries: Sequence[QueryVectors], **options: Any) -> Timed:
+def timed(index: Index, queries: Sequence[QueryVectors], options: SearchOptions = DEFAULT_OPTIONS) -> Timed:
     pids, milliseconds = [], []
     for query in queries:
         start = time.perf_counter()
-        ranking = index.search(query, K, **options)
+        (ranking,) = index.search([query], K, options)
         milliseconds.append(1000 * (time.perf_counter() - start))
         pids.append(ranking.pids)
     return Timed(pids, milliseconds)
@@ -203,14 +205,13 @@ def kernel_rates(index: Index, query: QueryVectors) -> tuple[float, float | None
     """
     searcher = Searcher(index.codec, index.segments, threads=1)
     lanes = Lanes.of(query, index.codec, index.focus)
-    entries, lane_offsets, inverse_step = searcher.tables(lanes)
-    scores, score_bytes, _ = searcher.cell_scores(lanes, inverse_step)
+    tables = searcher.tables(lanes)
     rows = np.resize(np.random.default_rng(0).permutation(len(index.segments[0])), KERNEL_PASSAGES).astype(np.int64)
     found = Found(np.zeros(len(rows), np.int64), rows, np.zeros(len(rows), np.float32))
-    prune_rate = _rate(lambda: searcher.prune(lanes, score_bytes, found))
+    prune_rate = _rate(lambda: searcher.prune(lanes, tables, found))
     if not index.codec.subspaces:
         return prune_rate, None
-    return prune_rate, _rate(lambda: searcher.refine(lanes, scores, entries, lane_offsets, found))
+    return prune_rate, _rate(lambda: searcher.refine(lanes, tables, found))
 
 
 def _rate(run: Callable[[], object]) -> float:

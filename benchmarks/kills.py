@@ -163,7 +163,7 @@ def read_state(root: Path) -> State:
         return None
     index.verify()
     state = {pid: index.passage(pid).text for pid in index.pids()}
-    ranking = index.search(ENCODER.encode_query("stem1-1 stem2-2"), len(state) + 1)
+    (ranking,) = index.search([ENCODER.encode_query("stem1-1 stem2-2")], len(state) + 1)
     assert sorted(ranking.pids) == sorted(state), "a search returns every passage once"
     return state
 

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from baleen.index.cpu.search import SearchConfig
+from baleen.index.protocol import SearchOptions
 from common import (
     INDEX_COLUMNS,
     MEMORY_COLUMNS,
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if (options.corpus is None) != (options.model is None):
         parser.error("--corpus and --model go together: give both, or neither")
-    configs = [SearchConfig(*values) for values in product(*(getattr(options, name) for name in SETTINGS))]
+    values = product(*(getattr(options, name) for name in SETTINGS))
+    configs = [SearchOptions(probes=probes, candidates=few, refined=fewer) for probes, few, fewer in values]
     rows = [
         measure(work, bits, config=config, threads=options.threads, device=options.device)
         for each in workloads(options)

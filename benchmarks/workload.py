@@ -29,7 +29,7 @@ from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.data import corpus
 from baleen.data.claims import read_claims
 from baleen.index.index import Index
-from baleen.index.segment import Batch, PassageEncoder
+from baleen.index.protocol import Batch, PassageEncoder
 
 if TYPE_CHECKING:
     from torch import Tensor

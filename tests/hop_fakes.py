@@ -111,6 +111,9 @@ class ScriptedRetriever:
     def passage(self, pid: str) -> Passage:
         return self.corpus[pid]
 
+    def passages(self, pids: Sequence[str]) -> list[Passage]:
+        return [self.corpus[pid] for pid in pids]
+
 
 def chain() -> ScriptedRetriever:
     """The claim leads to its first passage, and a sentence of each to the next."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from baleen.core.vectors import PassageVectors, QueryVectors
 
 if TYPE_CHECKING:
     from baleen.index.index import Index
+    from baleen.index.protocol import Searchable, SearchOptions
 
 Array = npt.NDArray[Any]
 Focus = tuple[int | None, int | None]
@@ -113,17 +114,36 @@ def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int, atol: fl
 
 
 def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | None = None) -> Ranking:
-    """Every stage of a search, each with its doors wide open; `Index.search` skips them on an index as small as ours."""
-    from baleen.index.cpu.search import Lanes, SearchConfig, Searcher
+    """Run every stage of a search, without limits; `Index.search` skips stages on an index as small as ours."""
+    from baleen.index.cpu.search import Limits, Searcher
+    from baleen.index.cpu.tables import Lanes
+    from baleen.index.protocol import SearchOptions
 
-    everything = SearchConfig(probes=10**6, candidates=10**6, refined=10**6)
+    everything = SearchOptions(probes=10**6, candidates=10**6, refined=10**6)
     lanes = Lanes.of(vectors, index.codec, focus or index.focus)
     searcher = Searcher(index.codec, index.segments, threads=1)
     alive = [segment.alive for segment in index.segments]
-    found = searcher.search(lanes, k, everything.for_depth(k), alive, few=False)
+    found = searcher.search(lanes, k, Limits.of(everything, k), alive, few=False)
     places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
     hits = [Hit(index.segments[number].store.pid(row), score) for number, row, score in places]
     return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k]))
+
+
+def search_all(
+    index: Searchable, queries: Sequence[QueryVectors], k: int = 10, base: SearchOptions | None = None, **options: Any
+) -> list[Ranking]:
+    """Search with `base` and further options."""
+    from baleen.index.protocol import SearchOptions
+
+    return index.search(queries, k, replace(base or SearchOptions(), **options))
+
+
+def search_one(
+    index: Searchable, query: QueryVectors, k: int = 10, *, exclude: Collection[str] | None = None, **options: Any
+) -> Ranking:
+    """Search for one query; `exclude` holds its ids."""
+    per_query = {} if exclude is None else {"exclude": [exclude]}
+    return search_all(index, [query], k, **per_query, **options)[0]
 
 
 def in_order(hits: Sequence[Hit]) -> bool:

@@ -29,7 +29,8 @@ class Baleen:
         self.index = Index.open(self.given.index, threads=self.given.threads)
 
     def search(self, query: Any) -> list[int]:
-        return [int(pid) for pid in self.index.search(QueryVectors.without_facts(query), self.given.k).pids]
+        (ranking,) = self.index.search([QueryVectors.without_facts(query)], self.given.k)
+        return [int(pid) for pid in ranking.pids]
 
 
 if __name__ == "__main__":

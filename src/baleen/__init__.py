@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from baleen.hops.readers import Answerer, Verifier
     from baleen.hops.reranker import Reranker
     from baleen.hops.retriever import Retriever
-    from baleen.index.cpu.search import SearchConfig
     from baleen.index.index import Index
+    from baleen.index.protocol import SearchOptions
     from baleen.models.cross_encoder import CrossEncoder
     from baleen.models.encoder import Encoder
     from baleen.models.tokens import EncoderConfig
@@ -52,7 +52,7 @@ _HOMES = {
     "Reranker": "baleen.hops.reranker",
     "Retriever": "baleen.hops.retriever",
     "RunConfig": "baleen.hops.config",
-    "SearchConfig": "baleen.index.cpu.search",
+    "SearchOptions": "baleen.index.protocol",
     "Trace": "baleen.core.types",
     "Verdict": "baleen.core.types",
     "Verifier": "baleen.hops.readers",
@@ -80,7 +80,7 @@ __all__ = [
     "Reranker",
     "Retriever",
     "RunConfig",
-    "SearchConfig",
+    "SearchOptions",
     "Trace",
     "Verdict",
     "Verifier",

@@ -13,9 +13,6 @@ from baleen.index.codec.kmeans import (
     BATCH,
     CLOSENESS,
     GROUPS_FROM,
-    GROUPS_IN_REACH,
-    NEAREST_GROUPS,
-    REACH_FROM,
     Blocks,
     Grouped,
     Nearest,
@@ -31,6 +28,8 @@ from baleen.index.cpu.simd import LANES
 Array = npt.NDArray[Any]
 Groups = list[list[int]]
 
+MANY = 8192  # centroids, in some 90 to 180 groups
+
 
 def clumps(count: int, dim: int = 16, *, seed: int = 0, centres: int = 300) -> Array:
     """(count, dim) unit vectors that crowd around some centres, the first of them most, as words do."""
@@ -42,27 +41,24 @@ def clumps(count: int, dim: int = 16, *, seed: int = 0, centres: int = 300) -> A
     return unit
 
 
-def closest(points: Array, members: Array, centres: Array, groups: Groups, visits: int, reach: float) -> Array:
+def closest(points: Array, members: Array, centres: Array, groups: Groups, visits: int) -> Array:
     """What the kernel makes of these groups."""
     rows = [np.array(group, np.int64) for group in groups]
     blocks, codes = Blocks.of(members, rows), np.full(len(points), -1)
     of = Blocks.of(centres, [np.arange(len(centres))])
     nearest_members(
-        points, of.values, of.halves, blocks.values, blocks.halves, blocks.numbers, block_starts(rows), visits, reach, codes
+        points, of.values, of.halves, blocks.values, blocks.halves, blocks.numbers, block_starts(rows), visits, codes
     )  # fmt: skip
     return codes
 
 
-def by_definition(points: Array, members: Array, centres: Array, groups: Groups, visits: int, reach: float) -> Array:
+def by_definition(points: Array, members: Array, centres: Array, groups: Groups, visits: int) -> Array:
     """The same in double precision, one point after another, word for word as `assignment.py` describes it."""
     codes = []
     for point in points.astype(np.float64):
         far = ((members - point) ** 2).sum(axis=1)
         to_groups = ((centres - point) ** 2).sum(axis=1)
         order = np.argsort(to_groups, kind="stable")[:visits].tolist()
-        if reach:
-            found = min((far[member] for member in groups[order[0]]), default=np.inf)
-            order = order[:1] + [group for group in order[1:] if to_groups[group] < reach * found]
         codes.append(min((far[member], member) for group in order for member in groups[group])[1])
     return np.array(codes)
 
@@ -73,15 +69,14 @@ def squared(points: Array, members: Array, codes: Array) -> Array:
 
 
 @pytest.mark.parametrize("dim", [16, 128])
-@pytest.mark.parametrize("reach", [0, 1.5, 2.5])
-def test_a_point_looks_into_the_groups_that_the_definition_names(reach: float, dim: int) -> None:
+@pytest.mark.parametrize("visits", [1, 3, 20])
+def test_a_point_looks_into_the_groups_that_the_definition_names(visits: int, dim: int) -> None:
     members, points = clumps(600, dim, seed=1), clumps(501, dim, seed=2)
     centres = members[::30].copy()  # 20 groups, of very different sizes, one of them over several blocks
     owner = ((members[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
     groups = [np.flatnonzero(owner == group).tolist() for group in range(20)]
     assert max(map(len, groups)) > LANES
-    # So many visits that none is refused for want of places: which of the last ones those would be is not promised.
-    arguments = points, members, centres, groups, 20 if reach else 3, reach
+    arguments = points, members, centres, groups, visits
     codes, expected = closest(*arguments), by_definition(*arguments)
     assert (codes == expected).mean() > 0.995, "but for rounding"
     np.testing.assert_allclose(
@@ -89,35 +84,35 @@ def test_a_point_looks_into_the_groups_that_the_definition_names(reach: float, d
     )
 
 
-def test_a_reach_beyond_everything_finds_the_nearest_of_all() -> None:
+def test_visiting_every_group_finds_the_nearest_of_all() -> None:
     members, points = clumps(400, seed=1), clumps(200, seed=2)
     groups = [list(range(start, 400, 10)) for start in range(10)]  # groups that mean nothing
-    codes = closest(points, members, members[:10], groups, 10, 1e6)
+    codes = closest(points, members, members[:10], groups, 10)
     exact = compare_with_all(torch.from_numpy(points), torch.from_numpy(members)).numpy()
     np.testing.assert_allclose(squared(points, members, codes), squared(points, members, exact), atol=1e-5)
 
 
 @pytest.mark.parametrize("visits", [2, 5, 9])
-def test_no_more_groups_are_looked_into_than_allowed_and_nearly_so_many(visits: int) -> None:
+def test_no_more_groups_are_visited_than_allowed(visits: int) -> None:
     """Every group holds one member, which lies where its centre does: the best is in the nearest group, always."""
     members, points = clumps(64, seed=1), clumps(300, seed=2)
     groups = [[member] for member in range(64)]
-    codes = closest(points, members, members, groups, visits, 1e6)
+    codes = closest(points, members, members, groups, visits)
     exact = compare_with_all(torch.from_numpy(points), torch.from_numpy(members)).numpy()
     np.testing.assert_array_equal(codes, exact)
     # Now the centres lie: the member of each group is another's.  As many of the nearest centres as may be visited count.
-    codes = closest(points, members, members, [[(member + 1) % 64] for member in range(64)], visits, 1e6)
+    codes = closest(points, members, members, [[(member + 1) % 64] for member in range(64)], visits)
     ranks = ((points[:, None] - members[None]) ** 2).sum(axis=2).argsort(axis=1).argsort(axis=1)
     seen = ranks[np.arange(300), (codes - 1) % 64]
-    assert seen.max() <= visits, "the nearest, and up to `visits` others"
+    assert seen.max() < visits
 
 
-def test_groups_that_end_up_empty_are_left_out_where_there_is_a_reach() -> None:
+def test_empty_groups_are_left_out() -> None:
     """A thousand centroids eight times over: centres fall on each other, and one of them gets all that is there."""
     centroids = torch.from_numpy(clumps(GROUPS_FROM, seed=5)).repeat(8, 1)
     groups = Grouped.of(centroids)
     assert (np.diff(groups.starts) > 0).all()
-    assert len(groups.starts) - 1 < 360
+    assert len(groups.starts) - 1 < 128
     points = clumps(500, seed=6)
     codes = nearest(torch.from_numpy(points), centroids).numpy()
     exact = compare_with_all(torch.from_numpy(points), centroids).numpy()
@@ -128,7 +123,7 @@ def test_groups_that_end_up_empty_are_left_out_where_there_is_a_reach() -> None:
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65])
 def test_members_that_are_equal_give_one_of_them(count: int) -> None:
     members = np.repeat(clumps(1), count, axis=0)
-    codes = closest(members[:1], members, members[:1], [list(range(count))], 1, 2.5)
+    codes = closest(members[:1], members, members[:1], [list(range(count))], 1)
     assert codes.tolist() == [0]
 
 
@@ -137,16 +132,12 @@ def test_points_are_taken_four_at_a_time_and_the_rest_too(points: int) -> None:
     members = clumps(90)
     groups = [list(range(45)), list(range(45, 90))]
     some = members[:points]
-    assert closest(some, members, members[[0, 45]], groups, 2, 1e6).tolist() == list(range(points))
+    assert closest(some, members, members[[0, 45]], groups, 2).tolist() == list(range(points))
 
 
 def test_the_way_is_chosen_by_how_many_centroids_there_are() -> None:
-    few, more, many = (
-        Grouped.of(torch.from_numpy(clumps(count))) for count in (GROUPS_FROM - 1, GROUPS_FROM, REACH_FROM)
-    )
-    assert (len(few.starts) - 1, few.visits) == (1, NEAREST_GROUPS)
-    assert (len(more.starts) - 1, more.visits) == (64, NEAREST_GROUPS)
-    assert (len(many.starts) - 1, many.visits) == (360, GROUPS_IN_REACH)
+    few, more, many = (Grouped.of(torch.from_numpy(clumps(count))) for count in (GROUPS_FROM - 1, GROUPS_FROM, MANY))
+    assert [len(groups.starts) - 1 for groups in (few, more, many)] == [1, 64, 128]
     assert Nearest.of(torch.from_numpy(clumps(5)).to("meta")).grouped is None, "any other device compares with all"
 
 
@@ -154,7 +145,7 @@ def test_the_way_is_chosen_by_how_many_centroids_there_are() -> None:
 def test_many_centroids_find_nearly_always_the_nearest(dim: int, share: float, error: float) -> None:
     """The share that gets its nearest cell, and the squared error that the others cost, for held-out vectors."""
     sample, points = clumps(40_000, dim, seed=3), clumps(3000, dim, seed=4)
-    centroids = kmeans(torch.from_numpy(sample), REACH_FROM, torch.Generator().manual_seed(0))
+    centroids = kmeans(torch.from_numpy(sample), MANY, torch.Generator().manual_seed(0))
     codes = nearest(torch.from_numpy(points), centroids).numpy()
     exact = compare_with_all(torch.from_numpy(points), centroids).numpy()
     rows = centroids.numpy()
@@ -164,32 +155,32 @@ def test_many_centroids_find_nearly_always_the_nearest(dim: int, share: float, e
 
 @pytest.mark.parametrize("points", [0, 1, 7, 300])
 def test_fewer_vectors_than_groups_are_assigned_too(points: int) -> None:
-    centroids = torch.from_numpy(clumps(REACH_FROM, seed=5))
+    centroids = torch.from_numpy(clumps(MANY, seed=5))
     assert nearest(centroids[:points], centroids).tolist() == list(range(points))
 
 
 def test_centroids_that_are_all_the_same_take_everything() -> None:
-    same = nearest(torch.from_numpy(clumps(500, seed=6)), torch.from_numpy(np.repeat(clumps(1), REACH_FROM, axis=0)))
-    assert ((same >= 0) & (same < REACH_FROM)).all()
+    same = nearest(torch.from_numpy(clumps(500, seed=6)), torch.from_numpy(np.repeat(clumps(1), MANY, axis=0)))
+    assert ((same >= 0) & (same < MANY)).all()
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
 def test_any_number_of_threads_assigns_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (REACH_FROM, 2 * BATCH + 77))
+    centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (MANY, 2 * BATCH + 77))
     expected = nearest(points, centroids)
     monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: threads)
     np.testing.assert_array_equal(nearest(points, centroids), expected)
 
 
 def test_a_vector_does_not_depend_on_those_beside_it() -> None:
-    find = Grouped.of(torch.from_numpy(clumps(REACH_FROM, seed=5)))
+    find = Grouped.of(torch.from_numpy(clumps(MANY, seed=5)))
     points = torch.from_numpy(clumps(1001, seed=6))
     alone = torch.cat([find(part) for part in torch.split(points, 13)])
     np.testing.assert_array_equal(find(points), alone)
 
 
 def test_a_batch_keeps_its_scratch_memory_small() -> None:
-    centres = 4 * 256  # of the most cells that there can be
+    centres = 256  # of the most cells that there can be
     assert min(BATCH, CLOSENESS // centres) * centres * 4 <= 2**25
 
 

@@ -21,6 +21,8 @@ from index_fakes import (
     passages_of,
     random_text,
     random_texts,
+    search_all,
+    search_one,
     slow_scores,
     staged_search,
 )
@@ -58,7 +60,7 @@ def find(
 ) -> list[Ranking]:
     searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
     allowed = [[segment.alive for segment in index.segments]] * len(queries)
-    return [index._rank(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
+    return [index.snapshot.ranking(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -107,7 +109,7 @@ def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
     scores = slow_scores(index, query, ["lone"], (32, 8))
     for limits in (None, OPEN):
         assert_ranks(find(index, device, [query], limits, (32, 8))[0], scores, 10)
-    assert_ranks(index.search(query, 10), scores, 10)
+    assert_ranks(search_one(index, query, 10), scores, 10)
     assert_ranks(staged_search(index, query, 10), scores, 10)
 
 
@@ -144,7 +146,9 @@ def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
     queries = [query_of(20, 4, seed) for seed in range(6)]
     narrow = Limits(probes=4, candidates=30, refined=15)
     alive = [segment.alive for segment in index.segments]
-    on_cpu = [index._rank(f, 5) for f in index._searcher.find(queries, 5, narrow, (32, 8), [alive] * 6)]
+    on_cpu = [
+        index.snapshot.ranking(f, 5) for f in index.snapshot.searcher.find(queries, 5, narrow, (32, 8), [alive] * 6)
+    ]
     agreed = [
         len(set(a.pids) & set(b.pids)) / 5
         for a, b in zip(on_cpu, find(index, device, queries, narrow, (32, 8), 5), strict=True)
@@ -199,20 +203,20 @@ def by_place(found: Found) -> dict[tuple[int, int], float]:
 def test_scores_that_are_asked_for_alone_are_those_of_the_cpu(index: Index, device: str, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     wanted = [Found.of_rows([[7, 3, 40], [1, 0]]), Found.of_rows([[], []]), Found.of_rows([[], [5]])]
-    expected = Searcher(index.codec, index.segments, threads=1).score_some(queries, focus, wanted)
+    expected = Searcher(index.codec, index.segments, threads=1).score_rows(queries, focus, wanted)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):  # held vectors are float16
-        found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_some(queries, focus, wanted)
+        found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_rows(queries, focus, wanted)
         for one, other in zip(map(by_place, found), map(by_place, expected), strict=True):
             assert one == pytest.approx(other, abs=atol)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_favoured_passages_are_raised_as_on_the_cpu(index: Index, device: str) -> None:
-    queries, favoured = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
-    searched = Index(index.root, index.manifest, device=device)
+def test_boosted_passages_are_raised_as_on_the_cpu(index: Index, device: str) -> None:
+    queries, boosted = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
+    searched = Index.open(index.root, device=device)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):
-        searched.__dict__["_searcher"] = DeviceSearcher(index.codec, index.segments, device, hold=hold)
-        found = searched.search_many(queries, 10, favoured=favoured, bonus=2.0)
-        for query, own, ranking in zip(queries, favoured, found, strict=True):
+        searched.snapshot._searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
+        found = search_all(searched, queries, 10, boosted=boosted, boost=2.0)
+        for query, own, ranking in zip(queries, boosted, found, strict=True):
             scores = slow_scores(index, query, TEXTS)
             assert_ranks(ranking, {pid: score + 2 * (pid in own) for pid, score in scores.items()}, 10, atol)

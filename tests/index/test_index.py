@@ -5,7 +5,7 @@ import gc
 import random
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -28,8 +28,19 @@ from baleen.core.types import Passage
 from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.index import MOST_SEGMENTS, Addition, Index
+from baleen.index.protocol import Titled
 from baleen.index.store import NAME_ROLES
-from index_fakes import WordEncoder, assert_ranks, passages_of, random_text, random_texts, slow_scores, staged_search
+from index_fakes import (
+    WordEncoder,
+    assert_ranks,
+    passages_of,
+    random_text,
+    random_texts,
+    search_all,
+    search_one,
+    slow_scores,
+    staged_search,
+)
 
 ENCODER = WordEncoder()
 TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak wind", "fire": "ember"}
@@ -72,7 +83,7 @@ def assert_holds(index: Index, texts: dict[str, str], chance: random.Random | No
     asked = texts[chance.choice(sorted(texts))] + " " + random_text(chance, 3)
     query = ENCODER.encode_query(asked, random_text(chance, 2))
     scores = slow_scores(index, query, texts)
-    for ranking in (index.search(query, 5), staged_search(index, query, 5)):
+    for ranking in (search_one(index, query, 5), staged_search(index, query, 5)):
         assert_ranks(ranking, scores, 5)
 
 
@@ -100,7 +111,7 @@ def test_one_passage_is_an_index(tmp_path: Path) -> None:
     for bits in (2, 16):
         index = Index.build(tmp_path / f"{bits}", passages_of({"only": "one"}), ENCODER, bits=bits)
         assert_holds(index, {"only": "one"})
-        assert index.search(ENCODER.encode_query("one")).pids == ("only",)
+        assert search_one(index, ENCODER.encode_query("one")).pids == ("only",)
 
 
 def test_no_passages_are_no_index(tmp_path: Path) -> None:
@@ -194,7 +205,7 @@ def test_added_passages_are_found(root: Path) -> None:
     index = Index.open(root)
     assert index.add(passages_of({"ice": "frost bear"}), ENCODER) == 1
     assert_holds(index, TEXTS | {"ice": "frost bear"})
-    assert index.search(ENCODER.encode_query("frost bear"), 1).pids == ("ice",)
+    assert search_one(index, ENCODER.encode_query("frost bear"), 1).pids == ("ice",)
     assert_holds(Index.open(root), TEXTS | {"ice": "frost bear"})
 
 
@@ -247,7 +258,7 @@ def test_deleted_passages_are_never_returned(root: Path) -> None:
         assert_holds(each, left)
         assert "sea" not in each
         query = ENCODER.encode_query(TEXTS["sea"])
-        for ranking in (each.search(query), each.search(query, exact=True), staged_search(each, query, 10)):
+        for ranking in (search_one(each, query), search_one(each, query, exact=True), staged_search(each, query, 10)):
             assert set(ranking.pids) == set(left)
         with pytest.raises(QueryError, match="no passage has the id 'sea'"):
             each.passage("sea")
@@ -274,7 +285,7 @@ def test_an_id_with_half_a_character_is_no_passages(root: Path) -> None:
     with pytest.raises(QueryError):
         index.delete([half])
     query = ENCODER.encode_query("whale")
-    assert index.search(query, 4, exclude=[half]).pids == index.search(query, 4).pids
+    assert search_one(index, query, 4, exclude=[half]).pids == search_one(index, query, 4).pids
 
 
 def test_a_deleted_id_can_be_added_again(root: Path) -> None:
@@ -350,7 +361,7 @@ def test_an_addition_stands_though_the_merge_after_it_fails(
     texts = random_texts(MOST_SEGMENTS + 2)
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
-        patched.setattr("baleen.index.index.merge", Mock(side_effect=full))
+        patched.setattr("baleen.index.index.merge_segments", Mock(side_effect=full))
         for pid in list(texts)[: MOST_SEGMENTS + 1]:
             assert index.add(passages_of({pid: texts[pid]}), ENCODER) == 1
     assert "small segments stay as they are until the next addition" in caplog.text
@@ -368,16 +379,16 @@ def test_one_string_is_no_list_of_ids(root: Path) -> None:
         index.delete("sea")
     for options in ({"exclude": "sea"}, {"allow": "sea"}):
         with pytest.raises(QueryError, match="one string, 'sea', where ids are expected; put it into a list"):
-            index.search(query, **options)
+            search_one(index, query, **options)
     with pytest.raises(QueryError, match="exclude has ids for 1 queries; expected them for each of 2, or none"):
-        index.search_many([query, query], exclude=[["sea"]])
+        search_all(index, [query, query], exclude=[["sea"]])
     with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
-        index.search_many([query, query], exclude=["sea", "whale"])
-    with pytest.raises(QueryError, match="favoured has ids for 1 queries"):
-        index.search_many([query, query], favoured=[["sea"]], bonus=1.0)
+        search_all(index, [query, query], exclude=["sea", "whale"])
+    with pytest.raises(QueryError, match="boosted has ids for 1 queries"):
+        search_all(index, [query, query], boosted=[["sea"]], boost=1.0)
     with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
-        index.search_many([query], favoured=["sea"], bonus=1.0)
-    assert index.search(query, allow=np.array(["sea"])).pids == ("sea",)
+        search_all(index, [query], boosted=["sea"], boost=1.0)
+    assert search_one(index, query, allow=np.array(["sea"])).pids == ("sea",)
     assert_holds(index, TEXTS)
 
 
@@ -402,7 +413,7 @@ def test_an_update_takes_the_place_of_whole_documents(tmp_path: Path) -> None:
 def test_a_state_that_cannot_be_opened_leaves_the_one_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index.open(root)
     with monkeypatch.context() as patched:
-        patched.setattr("baleen.index.index.Segment", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        patched.setattr("baleen.index.snapshot.Segment", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
         with pytest.raises(OSError, match="Too many"):
             index.delete(["sea"])
     assert "sea" in index, "here"
@@ -438,7 +449,7 @@ def test_an_emptied_index_takes_passages_again(emptied: Index) -> None:
 
 def test_an_emptied_index_finds_nothing(emptied: Index) -> None:
     for exact in (True, False):
-        assert len(emptied.search(ENCODER.encode_query("whale"), exact=exact)) == 0
+        assert len(search_one(emptied, ENCODER.encode_query("whale"), exact=exact)) == 0
 
 
 def test_an_emptied_index_can_be_compacted(emptied: Index) -> None:
@@ -478,6 +489,10 @@ def titled(titles: dict[str, str]) -> list[Passage]:
     return [Passage.from_sentences(pid, title, [f"text of {pid}"]) for pid, title in titles.items()]
 
 
+def pids_titled(index: Index, names: Sequence[str]) -> list[tuple[str, ...]]:
+    return [found.pids for found in index.titled(names)]
+
+
 def forget_names(root: Path) -> None:
     """Make an index one that was built before names were kept."""
     manifest = format.read_manifest(root)
@@ -497,68 +512,68 @@ def named(tmp_path: Path) -> Index:
     return Index.build(tmp_path / "named", titled(TITLES), ENCODER)
 
 
-def test_the_bearers_of_each_name_are_told(named: Index) -> None:
+def test_titled_finds_passages_by_each_name(named: Index) -> None:
     for index in (named, Index.open(named.root)):
-        assert index.bearers(ASKED) == [("v", "s"), ("c",), (), ("s",), ()]
-        assert index.bearers(["vardal", "whale", "vardal"]) == [("v", "s"), (), ("v", "s")]
-        assert index.bearers([]) == []
+        assert pids_titled(index, ASKED) == [("v", "s"), ("c",), (), ("s",), ()]
+        assert pids_titled(index, ["vardal", "whale", "vardal"]) == [("v", "s"), (), ("v", "s")]
+        assert pids_titled(index, []) == []
 
 
-def test_bearers_are_the_living_passages_by_the_titles_that_they_have_now(named: Index) -> None:
+def test_titled_follows_additions_and_deletions(named: Index) -> None:
     named.add(titled({"w": "Humpback whale", "d": "Vardal"}), ENCODER)
-    assert named.bearers(["vardal", "humpback whale"]) == [("v", "s", "d"), ("w",)], "added ones count"
+    assert pids_titled(named, ["vardal", "humpback whale"]) == [("v", "s", "d"), ("w",)], "added ones count"
     named.delete(["v"])
-    assert named.bearers(["vardal"]) == [("s", "d")], "deleted ones do not"
+    assert pids_titled(named, ["vardal"]) == [("s", "d")], "deleted ones do not"
     named.add(titled({"s": "Humpback whale", "v": "Tromsk"}), ENCODER)
     expected = [("d",), ("w", "s"), ("v",), ()]
     for index in (named, Index.open(named.root)):
-        assert index.bearers(["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
+        assert pids_titled(index, ["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
     assert named.compact() > 0
     assert len(named.segments) == 1
     for index in (named, Index.open(named.root)):
-        assert index.bearers(["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
+        assert pids_titled(index, ["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
 
 
-def test_a_name_that_too_many_bear_says_nothing(named: Index) -> None:
+def test_a_title_of_too_many_passages_is_reported_as_such(named: Index) -> None:
     named.add(titled({f"v{number}": "Vardal" for number in range(MAX_SAME_TITLE - 2)}), ENCODER)
-    assert len(named.bearers(["vardal"])[0]) == MAX_SAME_TITLE
+    assert len(pids_titled(named, ["vardal"])[0]) == MAX_SAME_TITLE
     named.add(titled({"one more": "Vardal"}), ENCODER)
-    assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
+    assert named.titled(["vardal", "deep choir"]) == [Titled(too_many=True), Titled(("c",))]
     named.delete(["v0"])
-    assert len(named.bearers(["vardal"])[0]) == MAX_SAME_TITLE, "the dead are not counted"
+    assert len(pids_titled(named, ["vardal"])[0]) == MAX_SAME_TITLE, "the dead are not counted"
     named.add(titled({f"w{number}": "Vardal" for number in range(3 * MAX_SAME_TITLE)}), ENCODER)
-    assert named.bearers(["vardal", "deep choir"]) == [(), ("c",)]
+    assert named.titled(["vardal", "deep choir"]) == [Titled(too_many=True), Titled(("c",))]
 
 
 def test_an_index_of_before_names_were_kept_knows_them_by_its_titles(named: Index) -> None:
     named.add(titled({"d": "Vardal", "gone": "Tromsk"}), ENCODER)
     named.delete(["gone"])
-    asked, expected = (*ASKED, "tromsk"), named.bearers((*ASKED, "tromsk"))
+    asked, expected = (*ASKED, "tromsk"), pids_titled(named, (*ASKED, "tromsk"))
     forget_names(named.root)
     index = Index.open(named.root)
     assert not any(role in entry.files for entry in index.manifest.segments for role in NAME_ROLES)
-    assert index.bearers(asked) == expected == [("v", "s", "d"), ("c",), (), ("s",), (), ()]
+    assert pids_titled(index, asked) == expected == [("v", "s", "d"), ("c",), (), ("s",), (), ()]
     index.verify()
     index.add(titled({"t": "Tromsk"}), ENCODER)
-    assert index.bearers(["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)], "beside a segment that keeps them"
+    assert pids_titled(index, ["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)], "beside a segment that keeps them"
     index.compact()
     assert all(role in entry.files for entry in index.manifest.segments for role in NAME_ROLES)
-    assert Index.open(named.root).bearers(["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)]
+    assert pids_titled(Index.open(named.root), ["vardal", "tromsk"]) == [("v", "s", "d"), ("t",)]
     assert files_under(named.root) == named_files(named.root)
 
 
 def test_an_index_of_before_names_were_kept_searches_as_ever(named: Index) -> None:
     queries = [ENCODER.encode_query("text of v"), ENCODER.encode_query("s")]
-    favoured = [["c"], ["n", "s"]]
-    before = named.search_many(queries, 2, favoured=favoured, bonus=3.0)
+    boosted = [["c"], ["n", "s"]]
+    before = search_all(named, queries, 2, boosted=boosted, boost=3.0)
     forget_names(named.root)
-    assert Index.open(named.root).search_many(queries, 2, favoured=favoured, bonus=3.0) == before
+    assert search_all(Index.open(named.root), queries, 2, boosted=boosted, boost=3.0) == before
 
 
-def test_an_emptied_index_has_no_bearers(emptied: Index) -> None:
-    assert emptied.bearers(["title of sea"]) == [()]
+def test_an_emptied_index_has_no_titles(emptied: Index) -> None:
+    assert emptied.titled(["title of sea"]) == [Titled()]
     query = ENCODER.encode_query("whale")
-    assert [len(each) for each in emptied.search_many([query], favoured=[["sea"]], bonus=1.0)] == [0]
+    assert [len(each) for each in search_all(emptied, [query], boosted=[["sea"]], boost=1.0)] == [0]
 
 
 # The encoder

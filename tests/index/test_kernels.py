@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from baleen.index.codec.residuals import decode_passage
 from baleen.index.cpu import kernels
 from baleen.index.cpu.kernels import BYTE_ZERO, EMPTY
-from baleen.index.cpu.search import TABLE_MAX
 from baleen.index.cpu.simd import LANES
+from baleen.index.cpu.tables import TABLE_MAX
 from baleen.index.scoring import focus, maxsim
-from baleen.index.segment import invert
+from baleen.index.writer import invert
 from stream_fakes import RandomStream
 
 Array = npt.NDArray[Any]

@@ -144,7 +144,7 @@ def test_an_id_given_twice_is_refused_by_its_name(tmp_path: Path, first: int, se
 
 
 def rows_of(store: Store, *names: str) -> list[list[int]]:
-    found = dict(store.rows_named(names))
+    found = dict(store.rows_titled(names))
     return [found.get(number, []) for number in range(len(names))]
 
 

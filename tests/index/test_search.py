@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from baleen.core.errors import ConfigError, QueryError
 from baleen.core.types import Hit, Passage
 from baleen.core.vectors import QueryVectors
-from baleen.index.cpu.search import Found, SearchConfig, Searcher
+from baleen.index.cpu.search import Found, Limits, Searcher
 from baleen.index.index import Index
+from baleen.index.protocol import SearchOptions
 from index_fakes import (
     Focus,
     WordEncoder,
@@ -25,6 +26,8 @@ from index_fakes import (
     passages_of,
     random_text,
     random_texts,
+    search_all,
+    search_one,
     slow_scores,
     staged_search,
 )
@@ -32,8 +35,8 @@ from index_fakes import (
 BITS = (1, 2, 4, 16)
 ENCODER = WordEncoder(dim=24)  # not a multiple of 16: the index pads it
 TEXTS = random_texts(90, longest=14)
-STAGED = SearchConfig(refined=256)  # as usual, but few enough to leave the rest of a small index behind
-NARROW = SearchConfig(probes=2, candidates=20, refined=10)
+STAGED = SearchOptions(refined=256)  # as usual, but few enough to leave the rest of a small index behind
+NARROW = SearchOptions(probes=2, candidates=20, refined=10)
 UNHURRIED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 QUERIES: dict[str, tuple[int, int]] = {
@@ -94,40 +97,44 @@ def test_an_open_search_is_brute_force_over_the_restored_vectors(
     index, query = indexes[bits], query_of(*sizes)
     scores = slow_scores(index, query, TEXTS, focus)
     assert_ranks(staged_search(index, query, 10, focus), scores, 10)
-    assert_ranks(index.search(query, 10, focus=focus, exact=True), scores, 10)
+    assert_ranks(search_one(index, query, 10, focus=focus, exact=True), scores, 10)
 
 
 def test_the_focus_of_the_index_is_used_unless_another_is_asked_for(index: Index) -> None:
     query = query_of(40, 12)
-    assert index.search(query) == index.search(query, focus=(32, 8)) != index.search(query, focus=(None, None))
+    assert (
+        search_one(index, query)
+        == search_one(index, query, focus=(32, 8))
+        != search_one(index, query, focus=(None, None))
+    )
 
 
 def test_all_of_a_small_index_is_refined(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     query = query_of(20, 5)
-    assert len(index) <= SearchConfig().for_depth(10).refined
+    assert len(index) <= Limits.of(SearchOptions(), 10).refined
     for stage in ("gather", "prune"):
         monkeypatch.setattr(f"baleen.index.cpu.search.Searcher.{stage}", None)
-    assert index.search(query) == index.search(query, exact=True)
+    assert search_one(index, query) == search_one(index, query, exact=True)
 
 
 def test_a_setting_that_is_given_holds_and_the_others_go_by_it() -> None:
-    assert SearchConfig(candidates=500).for_depth(10) == (None, 500, 500)
-    assert SearchConfig(refined=500).for_depth(10) == (None, 32_768, 500)
-    assert SearchConfig().for_depth(1000) == (None, 160_000, 40_000)
-    assert SearchConfig(probes=2, candidates=1, refined=1).for_depth(10) == (2, 20, 20), "enough to return ten"
+    assert Limits.of(SearchOptions(candidates=500), 10) == (None, 500, 500)
+    assert Limits.of(SearchOptions(refined=500), 10) == (None, 32_768, 500)
+    assert Limits.of(SearchOptions(), 1000) == (None, 160_000, 40_000)
+    assert Limits.of(SearchOptions(probes=2, candidates=1, refined=1), 10) == (2, 20, 20), "enough to return ten"
 
 
 def test_a_short_query_looks_into_more_cells_with_each_vector() -> None:
-    limits = SearchConfig().for_depth(10)
+    limits = Limits.of(SearchOptions(), 10)
     assert [limits.probes_of(vectors) for vectors in (1, 16, 22, 64, 500)] == [64, 64, 46, 16, 16]
-    assert SearchConfig(probes=3).for_depth(10).probes_of(22) == 3
+    assert Limits.of(SearchOptions(probes=3), 10).probes_of(22) == 3
 
 
 @pytest.mark.parametrize("bits", BITS)
 def test_scores_do_not_depend_on_how_a_passage_was_found(indexes: dict[int, Index], bits: int) -> None:
     query = query_of(20, 5)
-    scores = {hit.pid: hit.score for hit in indexes[bits].search(query, 90, exact=True)}
-    ranking = indexes[bits].search(query, 4, config=NARROW)
+    scores = {hit.pid: hit.score for hit in search_one(indexes[bits], query, 90, exact=True)}
+    ranking = search_one(indexes[bits], query, 4, base=NARROW)
     assert len(ranking) == 4
     assert [hit.score for hit in ranking] == [scores[pid] for pid in ranking.pids]
     assert in_order(ranking.hits)
@@ -138,13 +145,13 @@ def test_k_passages_are_returned_or_all_there_are(index: Index, k: int) -> None:
     query = query_of(12, 0)
     scores = slow_scores(index, query, TEXTS)
     for exact in (True, False):
-        assert_ranks(index.search(query, k, exact=exact), scores, k)
+        assert_ranks(search_one(index, query, k, exact=exact), scores, k)
 
 
-@pytest.mark.parametrize("config", [NARROW, SearchConfig(probes=1, candidates=1, refined=1)])
-def test_too_few_probed_passages_are_made_up_for(index: Index, config: SearchConfig) -> None:
+@pytest.mark.parametrize("config", [NARROW, SearchOptions(probes=1, candidates=1, refined=1)])
+def test_too_few_probed_passages_are_made_up_for(index: Index, config: SearchOptions) -> None:
     for k in (1, 10, 40, 90):
-        assert len(index.search(query_of(1, 0), k, config=config)) == k
+        assert len(search_one(index, query_of(1, 0), k, base=config)) == k
 
 
 # Ties
@@ -155,10 +162,10 @@ def test_equal_passages_stand_in_order_of_their_ids(tmp_path: Path) -> None:
     query = ENCODER.encode_query("whale song")
     for bits in (2, 16):
         index = Index.build(tmp_path / str(bits), passages_of(texts), ENCODER, bits=bits)
-        for ranking in (index.search(query), staged_search(index, query, 8)):
+        for ranking in (search_one(index, query), staged_search(index, query, 8)):
             assert ranking.pids == ("best", *(f"twin {letter}" for letter in "abcdef"), "last")
             assert len({hit.score for hit in ranking[1:7]}) == 1
-        assert index.search(query, 3).pids == ("best", "twin a", "twin b"), "ids decide who is left out, too"
+        assert search_one(index, query, 3).pids == ("best", "twin a", "twin b"), "ids decide who is left out, too"
 
 
 # Filters
@@ -198,102 +205,102 @@ FILTERS: dict[str, tuple[dict[str, object], Filter]] = {
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("config", [None, NARROW])
 def test_where_leaves_only_passages_that_fit(
-    catalogue: tuple[Index, dict[str, Passage]], name: str, config: SearchConfig | None
+    catalogue: tuple[Index, dict[str, Passage]], name: str, config: SearchOptions | None
 ) -> None:
     (index, passages), (where, fits) = catalogue, FILTERS[name]
     query = query_of(8, 2)
     fitting = [pid for pid, passage in passages.items() if fits(passage)]
-    assert_ranks(index.search(query, 60, where=where, config=config), slow_scores(index, query, fitting), 60)
+    assert_ranks(search_one(index, query, 60, where=where, base=config), slow_scores(index, query, fitting), 60)
 
 
 def test_where_looks_for_values_that_are_lists_in_sets_too(catalogue: tuple[Index, dict[str, Passage]]) -> None:
-    assert len(catalogue[0].search(query_of(3, 0), where={"tags": {"even"}})) == 0
+    assert len(search_one(catalogue[0], query_of(3, 0), where={"tags": {"even"}})) == 0
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_excluded_passages_are_left_out_and_others_take_their_place(index: Index, config: SearchConfig | None) -> None:
+def test_excluded_passages_are_left_out_and_others_take_their_place(index: Index, config: SearchOptions | None) -> None:
     query = query_of(12, 4)
-    out = {*index.search(query, 5, exact=True).pids, "never heard of"}
-    ranking = index.search(query, 80, exclude=out, config=config)
+    out = {*search_one(index, query, 5, exact=True).pids, "never heard of"}
+    ranking = search_one(index, query, 80, exclude=out, base=config)
     assert_ranks(ranking, slow_scores(index, query, TEXTS.keys() - out), 80)
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_only_allowed_passages_are_returned(index: Index, config: SearchConfig | None) -> None:
+def test_only_allowed_passages_are_returned(index: Index, config: SearchOptions | None) -> None:
     query = query_of(12, 4)
     allowed = [*list(TEXTS)[10:50], "never heard of", "doomed"]
     expected = slow_scores(index, query, allowed[:40])
-    assert_ranks(index.search(query, 40, allow=allowed, config=config), expected, 40)
-    assert len(index.search(query, allow=[], config=config)) == 0
-    assert len(index.search(query, allow=["doomed"], config=config)) == 0
+    assert_ranks(search_one(index, query, 40, allow=allowed, base=config), expected, 40)
+    assert len(search_one(index, query, allow=[], base=config)) == 0
+    assert len(search_one(index, query, allow=["doomed"], base=config)) == 0
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_filters_hold_together(catalogue: tuple[Index, dict[str, Passage]], config: SearchConfig | None) -> None:
+def test_filters_hold_together(catalogue: tuple[Index, dict[str, Passage]], config: SearchOptions | None) -> None:
     index, passages = catalogue
     query = query_of(6, 1)
     allow, exclude = [f"c{n}" for n in range(50)], [f"c{n}" for n in range(20)]
     left = [pid for pid in allow if pid not in exclude and passages[pid].metadata.get("kind") in ("town", "whale")]
-    ranking = index.search(
-        query, len(left), allow=allow, exclude=exclude, where={"kind": ["town", "whale"]}, config=config
+    ranking = search_one(
+        index, query, len(left), allow=allow, exclude=exclude, where={"kind": ["town", "whale"]}, base=config
     )
     assert_ranks(ranking, slow_scores(index, query, left), len(left))
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_unknown_exclusions_do_not_shorten_a_ranking(index: Index, config: SearchConfig | None) -> None:
-    ranking = index.search(query_of(1, 0), 30, exclude=[f"unknown {n}" for n in range(200)], config=config)
+def test_unknown_exclusions_do_not_shorten_a_ranking(index: Index, config: SearchOptions | None) -> None:
+    ranking = search_one(index, query_of(1, 0), 30, exclude=[f"unknown {n}" for n in range(200)], base=config)
     assert len(ranking) == 30
 
 
 def test_everything_may_be_excluded(index: Index) -> None:
-    assert len(index.search(query_of(3, 0), exclude=list(TEXTS), config=NARROW)) == 0
+    assert len(search_one(index, query_of(3, 0), exclude=list(TEXTS), base=NARROW)) == 0
 
 
-# Passages that are favoured
+# Passages that are boosted
 
-FAVOURED = [f"p{number}" for number in range(0, 90, 7)]
+BOOSTED = [f"p{number}" for number in range(0, 90, 7)]
 
 
-def with_bonus(scores: dict[str, float], favoured: Collection[str], bonus: float) -> dict[str, float]:
-    return {pid: score + bonus * (pid in favoured) for pid, score in scores.items()}
+def with_boost(scores: dict[str, float], boosted: Collection[str], boost: float) -> dict[str, float]:
+    return {pid: score + boost * (pid in boosted) for pid, score in scores.items()}
 
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("exact", [True, False])
-def test_favoured_passages_score_more_by_the_bonus(indexes: dict[int, Index], bits: int, exact: bool) -> None:
+def test_boosted_passages_score_more_by_the_boost(indexes: dict[int, Index], bits: int, exact: bool) -> None:
     index = indexes[bits]
     queries = [query_of(12, 4, seed) for seed in range(3)]
-    favoured = [FAVOURED, [], ["p3", "never heard of", "doomed", "p80"]]
-    for bonus in (0.25, 2, 100.0):
-        found = index.search_many(queries, 10, exact=exact, favoured=favoured, bonus=bonus)
-        for query, own, ranking in zip(queries, favoured, found, strict=True):
-            assert_ranks(ranking, with_bonus(slow_scores(index, query, TEXTS), own, bonus), 10)
+    boosted = [BOOSTED, [], ["p3", "never heard of", "doomed", "p80"]]
+    for boost in (0.25, 2, 100.0):
+        found = search_all(index, queries, 10, exact=exact, boosted=boosted, boost=boost)
+        for query, own, ranking in zip(queries, boosted, found, strict=True):
+            assert_ranks(ranking, with_boost(slow_scores(index, query, TEXTS), own, boost), 10)
 
 
 @UNHURRIED
 @given(
-    favoured=st.lists(st.sampled_from([*TEXTS, "doomed", "never heard of"])),
-    bonus=st.floats(0, 50),
+    boosted=st.lists(st.sampled_from([*TEXTS, "doomed", "never heard of"])),
+    boost=st.floats(0, 50),
     k=st.integers(1, 100),
     seed=st.integers(0, 3),
 )
-def test_any_passages_may_be_favoured_by_any_bonus(
-    index: Index, favoured: list[str], bonus: float, k: int, seed: int
+def test_any_passages_may_be_boosted_by_any_boost(
+    index: Index, boosted: list[str], boost: float, k: int, seed: int
 ) -> None:
     query = query_of(12, 4, seed)
-    (ranking,) = index.search_many([query], k, favoured=[favoured], bonus=bonus)
-    assert_ranks(ranking, with_bonus(slow_scores(index, query, TEXTS), favoured, bonus), k)
+    (ranking,) = search_all(index, [query], k, boosted=[boosted], boost=boost)
+    assert_ranks(ranking, with_boost(slow_scores(index, query, TEXTS), boosted, boost), k)
 
 
 @pytest.mark.parametrize("bits", BITS)
-def test_a_favoured_passage_is_scored_wherever_it_is(indexes: dict[int, Index], bits: int) -> None:
+def test_a_boosted_passage_is_scored_wherever_it_is(indexes: dict[int, Index], bits: int) -> None:
     """A narrow search does not come upon it; what it does come upon stands beside it, as ever."""
     index, query = indexes[bits], query_of(20, 5)
-    everywhere = {hit.pid: hit.score for hit in index.search(query, 90, exact=True)}
+    everywhere = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     last = min(everywhere, key=lambda pid: everywhere[pid])
-    plain = index.search(query, 4, config=NARROW)
-    (ranking,) = index.search_many([query], 4, config=NARROW, favoured=[[last, plain.pids[1]]], bonus=100.0)
+    plain = search_one(index, query, 4, base=NARROW)
+    (ranking,) = search_all(index, [query], 4, base=NARROW, boosted=[[last, plain.pids[1]]], boost=100.0)
     assert set(ranking.pids[:2]) == {last, plain.pids[1]}
     assert [hit.score for hit in ranking.hits[:2]] == [
         float(np.float32(everywhere[pid]) + 100) for pid in ranking.pids[:2]
@@ -301,28 +308,28 @@ def test_a_favoured_passage_is_scored_wherever_it_is(indexes: dict[int, Index], 
     assert ranking.hits[2:] == (plain.hits[0], plain.hits[2])
 
 
-def test_without_a_bonus_or_a_favour_nothing_changes(index: Index) -> None:
+def test_without_a_bonus_or_a_boosted_passage_nothing_changes(index: Index) -> None:
     queries = [query_of(12, 4, seed) for seed in range(3)]
     for config in (None, NARROW):
-        plain = index.search_many(queries, 7, config=config)
-        assert index.search_many(queries, 7, config=config, favoured=[FAVOURED] * 3, bonus=0.0) == plain
-        assert index.search_many(queries, 7, config=config, favoured=[[]] * 3, bonus=5.0) == plain
-        assert index.search_many(queries, 7, config=config, bonus=5.0) == plain
-    assert index.search_many([], favoured=[], bonus=5.0) == []
+        plain = search_all(index, queries, 7, base=config)
+        assert search_all(index, queries, 7, base=config, boosted=[BOOSTED] * 3, boost=0.0) == plain
+        assert search_all(index, queries, 7, base=config, boosted=[[]] * 3, boost=5.0) == plain
+        assert search_all(index, queries, 7, base=config, boost=5.0) == plain
+    assert search_all(index, [], boosted=[], boost=5.0) == []
 
 
-def test_a_passage_that_is_favoured_twice_comes_once(index: Index) -> None:
+def test_a_passage_that_is_boosted_twice_comes_once(index: Index) -> None:
     query = query_of(12, 4)
-    once, twice = (index.search_many([query], 5, favoured=[favoured], bonus=9.0) for favoured in (["p3"], ["p3", "p3"]))
+    once, twice = (search_all(index, [query], 5, boosted=[boosted], boost=9.0) for boosted in (["p3"], ["p3", "p3"]))
     assert twice == once
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_filters_hold_for_favoured_passages(
-    catalogue: tuple[Index, dict[str, Passage]], config: SearchConfig | None
+def test_filters_hold_for_boosted_passages(
+    catalogue: tuple[Index, dict[str, Passage]], config: SearchOptions | None
 ) -> None:
     index, passages = catalogue
-    query, favoured = query_of(6, 1), [f"c{number}" for number in range(0, 60, 2)]
+    query, boosted = query_of(6, 1), [f"c{number}" for number in range(0, 60, 2)]
     allow, exclude = [f"c{n}" for n in range(50)], [f"c{n}" for n in range(20)]
     towns = [pid for pid, passage in passages.items() if passage.metadata.get("kind") == "town"]
     filters: list[tuple[dict[str, Any], set[str]]] = [
@@ -333,27 +340,29 @@ def test_filters_hold_for_favoured_passages(
         ({"allow": []}, set()),
     ]
     for options, left in filters:
-        (ranking,) = index.search_many([query], 60, favoured=[favoured], bonus=5.0, config=config, **options)
-        assert_ranks(ranking, with_bonus(slow_scores(index, query, left), favoured, 5.0), 60)
+        (ranking,) = search_all(index, [query], 60, boosted=[boosted], boost=5.0, base=config, **options)
+        assert_ranks(ranking, with_boost(slow_scores(index, query, left), boosted, 5.0), 60)
 
 
-def test_each_query_has_its_own_favours_and_its_own_exclusions(index: Index) -> None:
+def test_each_query_has_its_own_boosts_and_its_own_exclusions(index: Index) -> None:
     queries = [query_of(12, 4, seed) for seed in range(3)]
-    favoured, exclude = [["p1", "p2"], [], FAVOURED], [["p2"], ["p5"], FAVOURED[:3]]
+    boosted, exclude = [["p1", "p2"], [], BOOSTED], [["p2"], ["p5"], BOOSTED[:3]]
     alone = [
-        index.search_many([query], 6, favoured=[own], exclude=[without], bonus=3.0)[0]
-        for query, own, without in zip(queries, favoured, exclude, strict=True)
+        search_all(index, [query], 6, boosted=[own], exclude=[without], boost=3.0)[0]
+        for query, own, without in zip(queries, boosted, exclude, strict=True)
     ]
-    assert index.search_many(queries, 6, favoured=favoured, exclude=exclude, bonus=3.0) == alone
+    assert search_all(index, queries, 6, boosted=boosted, exclude=exclude, boost=3.0) == alone
 
 
 def test_scores_may_be_asked_for_alone(index: Index) -> None:
     query, searcher = query_of(12, 4), Searcher(index.codec, index.segments, threads=1)
     wanted, nothing = Found.of_rows([[7, 3], [1]]), Found.of_rows([[], []])
-    found, none = searcher.score_some([query, query], index.focus, [wanted, nothing])
-    scores = {hit.pid: hit.score for hit in index.search(query, 90, exact=True)}
+    found, none = searcher.score_rows([query, query], index.focus, [wanted, nothing])
+    scores = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     pids = [index.segments[number].store.pid(row) for number, row in ((0, 7), (0, 3), (1, 1))]
-    assert sorted(index._rank(found, 9), key=lambda hit: pids.index(hit.pid)) == [Hit(pid, scores[pid]) for pid in pids]
+    assert sorted(index.snapshot.ranking(found, 9), key=lambda hit: pids.index(hit.pid)) == [
+        Hit(pid, scores[pid]) for pid in pids
+    ]
     assert len(none) == 0
 
 
@@ -361,7 +370,7 @@ def test_what_is_raised_takes_the_place_of_what_was_found() -> None:
     found = Found.join(
         [(np.array([4, 2]), np.array([1.0, 2.0], np.float32)), (np.array([2]), np.array([3.0], np.float32))]
     )
-    raised = found.with_raised(Found(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
+    raised = found.with_boosted(Found(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
     places = zip(raised.segments.tolist(), raised.rows.tolist(), raised.scores.tolist(), strict=True)
     assert sorted(places) == [(0, 2, 2.0), (0, 4, 1.0), (0, 7, 10.5), (1, 2, 13.0)]
     assert raised.scores.dtype == np.float32
@@ -373,28 +382,32 @@ def test_what_is_raised_takes_the_place_of_what_was_found() -> None:
 @pytest.mark.parametrize("k", [0, -1])
 def test_fewer_than_one_passage_is_no_search(index: Index, k: int) -> None:
     with pytest.raises(QueryError, match=f"k = {k} should be at least 1"):
-        index.search(query_of(3, 0), k)
+        search_one(index, query_of(3, 0), k)
 
 
 def test_a_query_of_other_dimensions_is_refused(index: Index) -> None:
     with pytest.raises(QueryError, match=r"query vectors of 16 dimensions, but .* holds 24"):
-        index.search(WordEncoder(dim=16).encode_query("whale"))
+        search_one(index, WordEncoder(dim=16).encode_query("whale"))
 
 
 def test_a_query_without_vectors_is_refused(index: Index) -> None:
     with pytest.raises(QueryError, match="no vectors"):
-        index.search(ENCODER.encode_query("", "facts alone"))
+        search_one(index, ENCODER.encode_query("", "facts alone"))
 
 
 @pytest.mark.parametrize("setting", ["probes", "candidates", "refined"])
 def test_a_search_looks_at_one_thing_at_least(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting} = 0 should be at least 1"):
-        SearchConfig(**{setting: 0})
+        SearchOptions(**{setting: 0})
 
 
 def test_a_query_of_zeros_is_answered(index: Index) -> None:
     query = QueryVectors.without_facts(np.zeros((3, 24), np.float32))
-    for ranking in (index.search(query, 5), index.search(query, 5, config=NARROW), staged_search(index, query, 5)):
+    for ranking in (
+        search_one(index, query, 5),
+        search_one(index, query, 5, base=NARROW),
+        staged_search(index, query, 5),
+    ):
         assert [hit.score for hit in ranking] == [0.0] * 5
 
 
@@ -428,7 +441,7 @@ def test_the_usual_search_finds_nine_in_ten_of_the_exact_ten(
 ) -> None:
     index = Index.open(crowd[0])
     found = [
-        len({*index.search(query, config=STAGED).pids} & {*index.search(query, exact=True).pids}) / 10
+        len({*search_one(index, query, base=STAGED).pids} & {*search_one(index, query, exact=True).pids}) / 10
         for query in crowd_queries
     ]
     assert np.mean(found) >= 0.9
@@ -436,9 +449,9 @@ def test_the_usual_search_finds_nine_in_ten_of_the_exact_ten(
 
 def test_wider_doors_lose_nothing(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
     index = Index.open(crowd[0])
-    wide = SearchConfig(probes=10**6, candidates=10**6, refined=1999)
+    wide = SearchOptions(probes=10**6, candidates=10**6, refined=1999)
     for query in crowd_queries[:6]:
-        assert index.search(query, config=wide) == index.search(query, exact=True)
+        assert search_one(index, query, base=wide) == search_one(index, query, exact=True)
 
 
 def test_any_number_of_threads_gives_the_same_ranking(
@@ -446,15 +459,15 @@ def test_any_number_of_threads_gives_the_same_ranking(
 ) -> None:
     alone, together = (Index.open(crowd[0], threads=threads) for threads in (1, 3))
     for query in crowd_queries[:8]:
-        assert alone.search(query, config=STAGED) == together.search(query, config=STAGED)
-        assert alone.search(query, exact=True) == together.search(query, exact=True)
+        assert search_one(alone, query, base=STAGED) == search_one(together, query, base=STAGED)
+        assert search_one(alone, query, exact=True) == search_one(together, query, exact=True)
 
 
 def test_searches_from_several_threads_do_not_disturb_each_other(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     index = Index.open(crowd[0], threads=2)
-    search = partial(index.search, config=STAGED)
+    search = partial(search_one, index, base=STAGED)
     one_by_one = [search(query) for query in crowd_queries]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
@@ -465,14 +478,16 @@ def test_a_search_is_the_same_whatever_was_searched_before(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     index = Index.open(crowd[0], threads=1)
-    first = [index.search(query, config=NARROW) for query in crowd_queries]
-    assert [index.search(query, config=NARROW) for query in reversed(crowd_queries)] == first[::-1]
-    assert Index.open(crowd[0], threads=1).search(crowd_queries[3], config=NARROW) == first[3]
+    first = [search_one(index, query, base=NARROW) for query in crowd_queries]
+    assert [search_one(index, query, base=NARROW) for query in reversed(crowd_queries)] == first[::-1]
+    assert search_one(Index.open(crowd[0], threads=1), crowd_queries[3], base=NARROW) == first[3]
 
 
 def test_searching_many_is_searching_each(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
     index = Index.open(crowd[0])
     out = [[f"p{number}"] for number in range(len(crowd_queries))]
-    each = [index.search(query, 7, exclude=ids, config=STAGED) for query, ids in zip(crowd_queries, out, strict=True)]
-    assert index.search_many(crowd_queries, 7, exclude=out, config=STAGED) == each
-    assert index.search_many([]) == []
+    each = [
+        search_one(index, query, 7, exclude=ids, base=STAGED) for query, ids in zip(crowd_queries, out, strict=True)
+    ]
+    assert search_all(index, crowd_queries, 7, exclude=out, base=STAGED) == each
+    assert search_all(index, []) == []

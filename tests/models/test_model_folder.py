@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from baleen.core.errors import CheckpointError
-from baleen.models.checkpoint import MODEL_FORMAT as FORMAT
+from baleen.models.checkpoint import MODEL_FORMAT
 from baleen.models.encoder import Encoder
 from baleen.models.folder import COMPONENTS, component_folder, read_model, write_model
 from fakes import tiny_encoder
@@ -22,7 +22,7 @@ def checkpoints(root: Path, *names: str) -> Path:
 
 
 def described(root: Path, **config: Any) -> Path:
-    (root / "config.json").write_text(json.dumps({"format": FORMAT, "format_version": 1, **config}))
+    (root / "config.json").write_text(json.dumps({"format": MODEL_FORMAT, "format_version": 1, **config}))
     return root
 
 

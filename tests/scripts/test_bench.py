@@ -22,8 +22,8 @@ import verify
 from baleen.core.types import Passage
 from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.hops.demo import untrained_encoder, write_whole
-from baleen.index.cpu.search import SearchConfig
 from baleen.index.index import Index
+from baleen.index.protocol import SearchOptions
 from baleen.index.scoring import focused_score
 from baleen.models.encoder import Encoder
 from fakes import CORPUS, bert_folder, tiny_encoder
@@ -154,11 +154,11 @@ def test_a_work_folder_keeps_indexes_and_exact_answers(tmp_path: Path) -> None:
 
 
 def test_search_compares_every_combination_of_settings(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    seen: list[SearchConfig] = []
+    seen: list[SearchOptions] = []
     monkeypatch.setattr(search, "measure", lambda *_, config, **__: seen.append(config) or {})
     options = ("--size", "20", "--bits", "2", "--probes", "2", "--refined", "8", "32", "--json", *TINY)
     assert json.loads(printed(capsys, search.main, *options))["search"] == [{}, {}]
-    assert seen == [SearchConfig(2, None, 8), SearchConfig(2, None, 32)]
+    assert seen == [SearchOptions(probes=2, refined=8), SearchOptions(probes=2, refined=32)]
 
 
 @pytest.mark.slow

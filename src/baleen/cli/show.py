@@ -271,7 +271,7 @@ def print_report(report: dict[str, Any], as_json: bool) -> None:
 
 
 def print_ranking(query: Query, ranking: Ranking, retriever: Retriever, seconds: float, as_json: bool) -> None:
-    passages = [retriever.passage(hit.pid) for hit in ranking]
+    passages = retriever.passages(ranking.pids)
     if as_json:
         hits = [
             {"pid": passage.pid, "title": passage.title, "score": hit.score, "text": passage.text}

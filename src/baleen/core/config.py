@@ -1,7 +1,7 @@
 """How settings are read: frozen dataclasses, a nearest-name hint for what does not exist, TOML files.
 
-Each stage keeps its own dataclass beside the code that it steers (`EncoderConfig` in `tokenization.py`, `SearchConfig` in
-`index/search.py`, ...).  A call argument outranks a file, a file outranks the default, and nothing is written back.
+Each stage keeps its own dataclass beside the code that it steers (`EncoderConfig` in `tokenization.py`, `RunConfig` in
+`system.py`, ...).  A call argument outranks a file, a file outranks the default, and nothing is written back.
 """
 
 from __future__ import annotations

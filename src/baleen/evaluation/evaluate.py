@@ -24,6 +24,7 @@ from baleen.evaluation.baselines.baseline import Baseline
 from baleen.evaluation.collection import Collection, Indexed
 from baleen.evaluation.measures import CLAIMS, QUESTIONS, Judge
 from baleen.evaluation.results import Prediction, Result, Results, Run, describe_run, told_threshold
+from baleen.index.index import Index
 
 if TYPE_CHECKING:
     from baleen.hops.config import RunConfig
@@ -121,10 +122,15 @@ def system_contender(
     described = describe_run(COMMAND, system, config, explained=False)
     settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
     called = name or config.pipeline
+    index = system.retriever.index
+    if not isinstance(index, Index):
+        raise ConfigError(
+            "the index is not a local one, and its passages cannot be listed; evaluate beside a local index"
+        )
     return Contender(
         _name(called, config),
         System(system, dataset, options),
-        Indexed(system.retriever.index),
+        Indexed(index),
         run_of(dataset, cutoffs, called, settings),
         CPU_BATCH if system.retriever.encoder.device.type == "cpu" else DEVICE_BATCH,
     )

@@ -118,7 +118,7 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "stand_in": config.stand_in,
         "explain": explained,
         "model": model_digest(system.model),
-        "index": _digest(system.retriever.index.manifest.to_json()),
+        "index": system.retriever.index.digest,
         **({} if precision is None else {"precision": precision}),
         "ranked_by": config.ranked_by,
         **({"named_bonus": float(config.named_bonus)} if config.named_bonus or system.config.named_bonus else {}),

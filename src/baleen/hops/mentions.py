@@ -40,7 +40,7 @@ class MentionBoost:
         watch = StageTimer(len(queries))
         with watch("name"):
             named = [self.named(query) for query in queries]
-        found = self._retriever.retrieve(queries, k, favoured=named, bonus=self._bonus, **options)
+        found = self._retriever.retrieve(queries, k, boosted=named, boost=self._bonus, **options)
         return [
             replace(each, seconds={**watch.seconds, **each.seconds}, named=_came(each, by))
             for each, by in zip(found, named, strict=True)
@@ -49,13 +49,19 @@ class MentionBoost:
     def passage(self, pid: str) -> Passage:
         return self._retriever.passage(pid)
 
+    def passages(self, pids: Sequence[str]) -> list[Passage]:
+        return self._retriever.passages(pids)
+
     def named(self, query: Query) -> dict[str, str]:
         """The passages that are named, each with the first of the passages that name it, or CLAIM."""
-        return find_mentioned(query, self._retriever.index.bearers, self._in_passage)
+        return find_mentioned(query, self._titled, self._in_passage)
 
     def _look_through(self, pid: str) -> tuple[str, ...]:
-        index = self._retriever.index
-        return tuple(mentioned_in(index.passage(pid), index.bearers)) if pid in index else ()  # facts may be one's own
+        (passage,) = self._retriever.index.passages([pid])
+        return () if passage is None else tuple(mentioned_in(passage, self._titled))  # a fact may come from elsewhere
+
+    def _titled(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        return [found.pids for found in self._retriever.index.titled(names)]
 
 
 def find_mentioned(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterable[str]]) -> dict[str, str]:

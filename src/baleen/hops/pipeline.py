@@ -23,6 +23,8 @@ class Retrieving(Protocol):
 
     def passage(self, pid: str) -> Passage: ...
 
+    def passages(self, pids: Sequence[str]) -> list[Passage]: ...
+
 
 class Condensing(Protocol):
     """A condenser, or a reranker in its place."""
@@ -67,7 +69,9 @@ def take_hop(traces: Sequence[Trace], retriever: Retrieving, reading: Condensing
     """Retrieve with the facts so far, without the passages so far; condense what comes."""
     queries, excluded = [trace.next_query for trace in traces], [trace.pids for trace in traces]
     found = retriever.retrieve(queries, depth, exclude=excluded)
-    passages = [[retriever.passage(pid) for pid in each.ranking.pids] for each in found]
+    wanted = list(dict.fromkeys(pid for each in found for pid in each.ranking.pids))
+    known = dict(zip(wanted, retriever.passages(wanted), strict=True))
+    passages = [[known[pid] for pid in each.ranking.pids] for each in found]
     condensed = reading.condense(queries, passages, number)
     return [
         Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens, each.named)
@@ -114,6 +118,9 @@ class SharedFirstSearch:
 
     def passage(self, pid: str) -> Passage:
         return self._retriever.passage(pid)
+
+    def passages(self, pids: Sequence[str]) -> list[Passage]:
+        return self._retriever.passages(pids)
 
 
 def run_hybrid(

@@ -8,13 +8,15 @@ retriever.passage(ranking[0].pid).sentences
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from baleen.core.errors import QueryError
 from baleen.core.machine import StageTimer
 from baleen.core.types import Passage, Query, Ranking, reject_string, valid_unicode
 from baleen.index.index import Index
+from baleen.index.protocol import Searchable, SearchOptions, check_encoder
 from baleen.models.device import Precision
 from baleen.models.encoder import Encoder
 
@@ -36,8 +38,8 @@ class Retrieval:
 class Retriever:
     """Refuses an index that another encoder made; takes the focus of its own encoder."""
 
-    def __init__(self, encoder: Encoder, index: Index) -> None:
-        index.check_encoder(encoder.fingerprint)
+    def __init__(self, encoder: Encoder, index: Searchable) -> None:
+        check_encoder(index, encoder.fingerprint)
         self.encoder, self.index = encoder, index
 
     @classmethod
@@ -63,42 +65,47 @@ class Retriever:
         return cls(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
 
     def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
-        """The k best passages for a query and its facts; `options` are those of `Index.search`."""
+        """The k best passages for a query and its facts; `options` are those of `SearchOptions`."""
         return self.search_many([query], k, exclude=[exclude], **options)[0]
 
     def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
-        """Many queries at once, encoded in batches and, on a GPU, searched in batches; see `Index.search_many`."""
+        """Search many queries, encoded in batches and, on a GPU, searched in batches."""
         asked = [Query(query) if isinstance(query, str) else query for query in reject_string(queries, "queries")]
         return [found.ranking for found in self.retrieve(asked, k, **options)]
 
     def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
-        """`search_many`, with what the encoder read and what it cost."""
-        _check(queries, **options)
+        """`search_many`, with the text that the encoder read, seconds and tokens; a misspelt option is a TypeError."""
+        request = SearchOptions(**options)
+        request = replace(request, focus=request.focus or self.encoder.focus)
+        _check(queries, request)
         watch = StageTimer(len(queries))
         with watch("encode"):
             rows = self.encoder.inputs.query_ids(queries)
             vectors = self.encoder.encode_query_ids(rows)
-        focus = options.pop("focus", None) or self.encoder.focus
         with watch("search"):
-            rankings = self.index.search_many(vectors, k, focus=focus, **options)
+            rankings = self.index.search(vectors, k, request)
         return [
             Retrieval(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
             for ranking, row in zip(rankings, rows, strict=True)
         ]
 
     def passage(self, pid: str) -> Passage:
-        return self.index.passage(pid)
+        """One passage; an unknown id is a QueryError."""
+        return self.passages([pid])[0]
+
+    def passages(self, pids: Sequence[str]) -> list[Passage]:
+        """Passages, read in one call; an unknown id is a QueryError."""
+        found = self.index.passages(pids)
+        passages = [passage for passage in found if passage is not None]
+        if len(passages) < len(found):
+            raise QueryError(f"{self.index}: no passage has the id '{pids[found.index(None)]}'")
+        return passages
 
 
-def _check(
-    queries: Sequence[Query],
-    *,
-    exclude: Sequence[Collection[str]] = (),
-    allow: Collection[str] | None = None,
-    **_: Any,
-) -> None:
-    """Whatever no encoder could read and no index look up is a QueryError: a passage that is merely unknown is not."""
+def _check(queries: Sequence[Query], options: SearchOptions) -> None:
+    """Refuse text and ids that are not valid Unicode, and ids for another number of queries; unknown ids are allowed."""
     for query in queries:
         query.checked()
-    for pid in (*(pid for pids in exclude for pid in pids), *(allow or ())):
+    options.check(len(queries))
+    for pid in options.pids:
         valid_unicode(pid)

@@ -1,8 +1,10 @@
 """Floor 2: the compressed index of token vectors.  numpy, numba and torch; never imports `models`.
 
-index.py     Index: open, search, add, delete, compact, verify
-writer.py    build an index
-segment.py   segments: mapped for reading, written once
+protocol.py  Searchable, SearchOptions, PassageEncoder: what other rooms rely on
+index.py     Index: open, add, delete, compact, verify
+snapshot.py  one immutable state: search, passages, titles, vectors
+writer.py    build, merge, seal
+segment.py   a mapped segment
 format.py    manifest, files, commit
 store.py     texts and ids
 filters.py   metadata filters

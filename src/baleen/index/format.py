@@ -1,4 +1,4 @@
-"""An index as a directory: the manifest, the array files that it names, and how a change becomes visible all at once.
+"""The directory of an index: a manifest, the array files that it names, and atomic commits.
 
     manifest.json       what the index is: written last, aside, and renamed into place; without it there is no index
     lock                held by the one process that writes
@@ -59,12 +59,13 @@ class ArrayFile(Record):
 
     @property
     def bytes(self) -> int:
+        """Size of the file."""
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry(Record):
-    """The files of a segment by their role, its tombstones apart since deletions replace them."""
+    """The files of a segment by role; tombstones are apart, since deletions replace them."""
 
     name: str
     passages: int
@@ -106,6 +107,7 @@ class Manifest(Record):
         return cls(**plain)
 
     def files(self) -> Iterator[ArrayFile]:
+        """Every file of the state."""
         yield from self.codec.values()
         for segment in self.segments:
             yield from segment.files.values()
@@ -114,6 +116,7 @@ class Manifest(Record):
 
 
 def read_manifest(root: Path) -> Manifest:
+    """Read and check the manifest; see `errors` for what may be wrong with it."""
     path = root / MANIFEST
     try:
         data = json.loads(path.read_text("utf-8"))
@@ -137,7 +140,7 @@ def read_manifest(root: Path) -> Manifest:
 
 
 def commit(root: Path, manifest: Manifest) -> None:
-    """Make `manifest` the state of the index: everything before this line can be lost, nothing after it."""
+    """Commit: make `manifest` the state of the index, durably and all at once."""
     aside = root / f"{MANIFEST}.new"
     with aside.open("w", encoding="utf-8") as file:
         json.dump(manifest.to_json(), file, indent=1)
@@ -153,11 +156,12 @@ def generation_name(generation: int) -> str:
 
 
 def generation_folders(root: Path) -> list[Path]:
+    """Folders that are named like generations."""
     return [path for path in root.glob("g*") if _GENERATION.fullmatch(path.name) and path.is_dir()]
 
 
 def next_generation(root: Path, committed: int) -> int:
-    """A number that neither a commit nor a folder has had, so that a name never means two things."""
+    """A generation number that no commit or folder has used."""
     return 1 + max([committed, *(int(folder.name[1:]) for folder in generation_folders(root))])
 
 
@@ -179,7 +183,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Be the one writer of this index; clear away what an earlier change left unfinished."""
+    """Hold the write lock of an index; remove what an unfinished change left."""
     root.mkdir(parents=True, exist_ok=True)
     _refuse_strange(root)
     with (root / LOCK).open("a") as file:
@@ -192,7 +196,7 @@ def writing(root: Path) -> Iterator[None]:
 
 
 def _refuse_strange(root: Path) -> None:
-    """Folders with the name of a generation, where nobody ever wrote an index, are somebody's own: none of ours to sweep."""
+    """Refuse a folder with generation folders that no index wrote: sweeping would delete somebody's files."""
     strange = [] if (root / LOCK).exists() or (root / MANIFEST).exists() else generation_folders(root)
     if strange:
         raise IndexExistsError(
@@ -238,7 +242,7 @@ def open_array(root: Path, entry: ArrayFile) -> Array:
 
 
 def map_file(path: Path, dtype: str, shape: tuple[int, ...]) -> Array:
-    """A file's numbers without reading them; pages come in as they are touched."""
+    """Map the numbers of a file without reading them."""
     if 0 in shape:  # an empty file cannot be mapped
         return np.empty(shape, dtype)
     with path.open("rb") as file:
@@ -247,6 +251,7 @@ def map_file(path: Path, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def write_array(root: Path, path: str, array: Array) -> ArrayFile:
+    """Write one array to a new file."""
     with ArrayWriter(root, path, array.dtype, array.shape[1:]) as writer:
         writer.append(array)
     return writer.entry
@@ -265,6 +270,7 @@ class ArrayWriter:
         self._file: IO[bytes] = (root / path).open("wb")
 
     def append(self, rows: Array) -> None:
+        """Write rows of the shape given."""
         assert rows.shape[1:] == self.row_shape, f"{self.path}: {rows.shape}"
         data = np.ascontiguousarray(rows, self.dtype).data.cast("B") if rows.size else b""
         self._file.write(data)
@@ -273,6 +279,7 @@ class ArrayWriter:
 
     @property
     def entry(self) -> ArrayFile:
+        """Name, shape and hash of what was written."""
         return ArrayFile(self.path, self.dtype.str, (self.rows, *self.row_shape), self._digest.hexdigest())
 
     def __enter__(self) -> Self:
@@ -287,9 +294,11 @@ class ArrayWriter:
         self.close()
 
     def close(self) -> None:
+        """Close the file without syncing it."""
         self._file.close()
 
 
 def file_sha256(path: Path) -> str:
+    """Hash of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

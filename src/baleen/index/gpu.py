@@ -1,4 +1,4 @@
-"""The same search in torch, batched over queries, with the index in the device's memory.
+"""Search in torch, batched over queries, with the index in the device's memory.
 
 The stages are those of `search.py`: cell scores, evidence from the probed cells, pruning over centroids, the focused score
 over restored vectors.  Everything is float; there is no int16 stage to refine.  Where memory allows, vectors are restored
@@ -21,7 +21,8 @@ from baleen.core.progress import progress
 from baleen.core.vectors import QueryVectors
 from baleen.index.codec.codec import Codec, unpacked
 from baleen.index.codec.residuals import CODEWORDS
-from baleen.index.cpu.search import Focus, Found, Limits
+from baleen.index.cpu.search import Found, Limits
+from baleen.index.protocol import Focus
 from baleen.index.scoring import focus
 from baleen.index.segment import Segment
 
@@ -47,6 +48,7 @@ class Batch:
 
     @classmethod
     def of(cls, queries: Sequence[QueryVectors], codec: Codec, focus: Focus, device: str) -> Batch:
+        """Map queries into the codec's space and pad them."""
         counts = tuple((len(query.query), len(query.facts)) for query in queries)
         claim, facts = (max(column) for column in zip(*counts, strict=True))
         vectors = np.zeros((len(queries), claim + facts, queries[0].dim), np.float32)
@@ -108,7 +110,7 @@ class DeviceSearcher:
         focus: Focus,
         allowed: list[list[Array]],
     ) -> list[Found]:
-        """For each query the k best passages allowed to it, at least; without limits, all of them are scored."""
+        """At least the k best allowed passages of each query; without limits, score all of them."""
         if not len(self.starts) - 1:
             return [Found.join([])] * len(queries)
         size = self._batch_size(queries, limits)
@@ -120,8 +122,8 @@ class DeviceSearcher:
         return found
 
     @torch.inference_mode()
-    def score_some(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
-        """The passages that are wanted for each query, with the scores that a search would give them."""
+    def score_rows(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+        """Score given rows for each query, as a search would."""
         found = list(wanted)
         for number, (query, own) in enumerate(zip(queries, wanted, strict=True)):
             if len(own):

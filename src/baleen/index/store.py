@@ -1,12 +1,12 @@
-"""The passages of a segment on disk: texts in compressed blocks, ids to look up both ways, metadata in columns.
+"""Passages of a segment on disk: compressed texts, ids, titles and metadata.
 
 texts           zlib blocks of BLOCK passages each: JSON [[title, text, [start, end, ...], metadata], ...]
 text_ends       where each block ends
 pids, pid_ends  the ids' UTF-8, end to end, and where each ends
 id_hashes       the ids' 64-bit hashes in ascending order, and
 id_rows         the row each of them belongs to
-name_hashes     the same of the names that passages have by their titles (`baleen.data.titles`), of which there may be several, and
-name_rows       whose they are
+name_hashes     the same for the names of each title (`baleen.data.titles`; a title may have several), and
+name_rows       the rows that they belong to
 columns         one zlib JSON object {key: [value of row 0, ...]}, keys as they first came; read only when a search
                 filters by metadata
 """
@@ -40,42 +40,44 @@ NAME_ROLES = ("name_hashes", "name_rows")  # which an index that was built befor
 
 
 def text_hash(text: str) -> int:
-    """Of any id or name that may be asked for, one with half a character too, which is no passage's."""
+    """64-bit hash of an id or a name; an unpaired surrogate, which no passage has, is hashed too."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
-class _Names:
-    """The hashes of names with the rows of those that bear them, as titles come."""
+class _TitleTable:
+    """Hashes of the names of titles, with the rows that have them."""
 
     def __init__(self) -> None:
         self._hashes, self._rows, self._titles = array("Q"), array("L"), 0
 
     def append(self, title: str) -> None:
+        """Add the title of the next row."""
         for name in title_names(title):
             self._hashes.append(text_hash(name))
             self._rows.append(self._titles)
         self._titles += 1
 
     def arrays(self) -> dict[str, Array]:
-        """In ascending order of the hashes; the rows of one name ascend too."""
+        """Both arrays by role, in ascending order of hashes and, for one hash, of rows."""
         hashes, rows = np.array(self._hashes, np.uint64), np.array(self._rows, np.uint32)
         order = np.argsort(hashes, kind="stable")
         return {"name_hashes": hashes[order], "name_rows": rows[order]}
 
 
 class StoreWriter:
-    """Takes passages as they come; what grows in memory is a few numbers for each, and the metadata."""
+    """Writer of passages; keeps a few numbers for each in memory, and the metadata."""
 
     def __init__(self, root: Path, folder: str) -> None:
         self.root, self.folder = root, folder
         self._texts = ArrayWriter(root, f"{folder}/texts.bin", np.uint8)
         self._pids = ArrayWriter(root, f"{folder}/pids.bin", np.uint8)
         self._text_ends, self._pid_ends, self._hashes = array("q"), array("q"), array("Q")
-        self._names = _Names()
+        self._names = _TitleTable()
         self._columns: dict[str, list[Any]] = {}
         self._pending: list[Passage] = []
 
     def append(self, passages: Sequence[Passage]) -> None:
+        """Add the next passages."""
         for passage in passages:
             self._add_metadata(passage)
             self._hashes.append(text_hash(passage.pid))
@@ -99,7 +101,7 @@ class StoreWriter:
             self._pending = []
 
     def finish(self) -> dict[str, ArrayFile]:
-        """Write the rest and return every file by its role; a repeated id is an error."""
+        """Write what is left and return every file by its role; a repeated id is an error."""
         self._flush()
         with self._texts, self._pids:
             pass
@@ -119,6 +121,7 @@ class StoreWriter:
         return {"texts": self._texts.entry, "pids": self._pids.entry, **files}
 
     def close(self) -> None:
+        """Close the files, finished or not."""
         self._texts.close()
         self._pids.close()
 
@@ -134,19 +137,20 @@ class StoreWriter:
 
 
 class Store:
-    """Reads what `StoreWriter` wrote, from mapped files; the `kept` blocks of texts that were asked for last stay."""
+    """Reader of mapped passages; the `kept` blocks of texts that were used last stay decompressed."""
 
     def __init__(self, arrays: dict[str, Array], kept: int = KEPT_BLOCKS) -> None:
         self._arrays, self._kept = arrays, kept
         self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # the one asked for last at the end
 
     def pid(self, row: int) -> str:
+        """Id of a row."""
         ends = self._arrays["pid_ends"]
         start = int(ends[row - 1]) if row else 0
         return self._arrays["pids"][start : int(ends[row])].tobytes().decode()
 
     def rows(self, pid: str) -> Iterator[int]:
-        """The row of this id, if there is one."""
+        """Rows with this id: at most one that is not deleted."""
         hashes = self._arrays["id_hashes"]
         wanted = np.uint64(text_hash(pid))
         at = int(np.searchsorted(hashes, wanted))
@@ -156,8 +160,8 @@ class Store:
                 yield row
             at += 1
 
-    def rows_named(self, names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
-        """The number of each name that some passage bears, and the rows of those that do."""
+    def rows_titled(self, names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
+        """For each name that some title has, its position in `names` and the rows with it."""
         hashes, rows = self._names["name_hashes"], self._names["name_rows"]
         wanted = np.fromiter(map(text_hash, names), np.uint64, len(names))
         firsts, ends = (np.searchsorted(hashes, wanted, side) for side in ("left", "right"))
@@ -166,22 +170,24 @@ class Store:
 
     @cached_property
     def _names(self) -> dict[str, Array]:
-        """By role; made of the titles where the index does not keep them."""
+        """Hashes and rows of names by role; computed from the titles where an older index lacks them."""
         if all(role in self._arrays for role in NAME_ROLES):
             return {role: self._arrays[role] for role in NAME_ROLES}
-        names = _Names()
+        names = _TitleTable()
         for block in range(len(self._arrays["text_ends"])):
             for title, *_ in self._read_block(block):
                 names.append(title)
         return names.arrays()
 
     def passage(self, row: int) -> Passage:
+        """The passage of a row, as it was added."""
         title, text, flat, metadata = self._block(row // BLOCK)[row % BLOCK]
         spans = tuple(zip(flat[::2], flat[1::2], strict=True))
         return Passage(self.pid(row), title, text, spans, metadata)
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
+        """Metadata by key: a value for each row, None where it has none."""
         columns: dict[str, list[Any]] = json.loads(zlib.decompress(self._arrays["columns"].tobytes()))
         length = len(self._arrays["pid_ends"])
         return {key: values + [None] * (length - len(values)) for key, values in columns.items()}

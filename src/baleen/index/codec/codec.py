@@ -1,4 +1,4 @@
-"""The codec of an index: how a passage's vectors become cell numbers and a stream of bytes, and how those become vectors.
+"""The codec of an index: vectors to cell numbers and residual bytes, and back.
 
     x  --map-->  x F  --nearest centroid-->  cell (uint16)  --what is left-->  a stream of bytes for the whole passage
 
@@ -42,12 +42,13 @@ def cell_count(vectors: int) -> int:
 
 
 def padded(dim: int) -> int:
+    """`dim` rounded up to a whole number of subspace pairs."""
     return -(-dim // PADDING) * PADDING
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Passages in code: `codes` (t,) uint16 and `residuals` uint8, each passage's end to end, and where they start."""
+    """Encoded passages: `codes` (t,) uint16 and `residuals` uint8, end to end, with the start of each passage."""
 
     codes: Array
     offsets: Array  # (n + 1,) int64, in vectors
@@ -57,9 +58,12 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Codec:
-    """forward and backward (dim, padded) float32, forward @ backward.T = 1; centroids (cells, padded) int8 with scales
+    """The arrays of a codec.
+
+    forward and backward (dim, padded) float32, forward @ backward.T = 1; centroids (cells, padded) int8 with scales
     (cells,) float32; codebooks (layers, subspaces, 256, 8) float16 and thresholds (layers,) float32, with no layers at
-    16 bits."""
+    16 bits.
+    """
 
     bits: Bits
     forward: Array
@@ -71,6 +75,7 @@ class Codec:
 
     @property
     def dim(self) -> int:
+        """Dimensions of the encoder's vectors."""
         return int(self.forward.shape[0])
 
     @property
@@ -80,10 +85,12 @@ class Codec:
 
     @property
     def cells(self) -> int:
+        """Number of centroids."""
         return len(self.scales)
 
     @property
     def layers(self) -> int:
+        """Number of codebook layers."""
         return len(self.codebooks)
 
     @property
@@ -93,7 +100,7 @@ class Codec:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """What is stored, by name."""
+        """The stored arrays by name."""
         return {
             "forward": self.forward,
             "backward": self.backward,
@@ -138,14 +145,14 @@ class Codec:
         return out
 
     def decode_rows(self, encoded: Encoded, rows: Array, out: Array) -> None:
-        """The vectors of some of the passages, end to end, into `out`."""
+        """Decode some passages into `out`, end to end."""
         kernels.decode_rows(
             self.float_centroids, self.float_codebooks, encoded.codes, encoded.offsets, encoded.residuals,
             encoded.residual_offsets, rows, out,
         )  # fmt: skip
 
     def restore(self, mapped: Array) -> Array:
-        """Back from the mapped space: (n, padded) -> (n, dim)."""
+        """Map vectors back: (n, padded) -> (n, dim)."""
         return mapped @ self.backward.T
 
 

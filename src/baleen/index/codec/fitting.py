@@ -1,4 +1,4 @@
-"""Making a codec from a sample of vectors, and encoding passages with it.
+"""Fit a codec to a sample of vectors, and encode passages with it.
 
 Cells are found on a CPU or a GPU; residuals, whose vectors depend on each other, by kernels on the CPU's cores.
 """
@@ -40,14 +40,14 @@ _threads_lock = threading.RLock()
 
 
 class Sample(NamedTuple):
-    """What a codec is fitted on: single vectors (n, dim) for the cells, whole passages for the residuals."""
+    """Training sample of a codec: single vectors (n, dim) for the cells, whole passages for the residuals."""
 
     vectors: Array
     passages: PassageVectors
 
 
 def fit(sample: Sample, cells: int, bits: int, *, seed: int = 0, device: str = "cpu") -> Codec:
-    """A codec of `cells` centroids, no more than there are single vectors in the sample."""
+    """Fit a codec of `cells` centroids, at most the number of single vectors in the sample."""
     generator = torch.Generator().manual_seed(seed)
     points = torch.from_numpy(np.array(sample.vectors, np.float32)).to(device)
     points = points[torch.randperm(len(points), generator=generator).to(device)]
@@ -80,9 +80,9 @@ def _plain_codec(centroids: Tensor) -> Codec:
 
 
 class Quantizer:
-    """A codec made ready to encode: centroids grouped for assignment, on one device.
+    """Encoder of vectors with one codec, on one device.
 
-    `nearest` finds the cells of mapped vectors in another way than the usual one, to compare them.
+    `nearest` replaces the usual assignment of mapped vectors to cells, to compare the two.
     """
 
     def __init__(self, codec: Codec, *, device: str = "cpu", nearest: Callable[[Tensor], Tensor] | None = None) -> None:
@@ -93,11 +93,12 @@ class Quantizer:
         self.nearest = nearest or Nearest.of(self.centroids)
 
     def encode(self, passages: PassageVectors) -> Encoded:
+        """Encode some passages."""
         (encoded,) = self.encode_all([passages])
         return encoded
 
     def encode_all(self, parts: Iterable[PassageVectors]) -> Iterator[Encoded]:
-        """Each of these encoded; cells are found, maybe on a GPU, while residuals of those before are written."""
+        """Encode each part; the cells of the next part are found while residuals are written."""
         if not self.codec.layers:
             for part in parts:
                 codes = self._place(part.vectors)[2].cpu().numpy().astype(np.uint16)
@@ -113,8 +114,9 @@ class Quantizer:
 
     @torch.inference_mode()
     def split(self, vectors: Array) -> tuple[Array, Array, Array]:
-        """Of vectors (n, dim) the cells (n,) uint16, what these leave of them in the mapped space, and the directions
-        in which a query lies that is like them there: (n, padded) each."""
+        """Split vectors (n, dim) into cells (n,) uint16, residuals in the mapped space, and the directions of queries
+        that are like the vectors there: (n, padded) each.
+        """
         given, points, cells = self._place(vectors)
         with one_thread():
             along = given @ self.backward

@@ -1,24 +1,16 @@
-"""Kernels that find the nearest of many members for each of many points, on one thread of a CPU.
+"""Kernels that find the nearest of many members for each of many points, on one CPU thread.
 
-Members lie in groups.  A point is compared with the groups' centres and then with the members of some of the groups:
-
-    visits alone        of the `visits` groups whose centres are nearest
-    visits and reach    of the nearest group first; then of up to `visits` - 1 others, nearest first, whose centres are
-                        no farther than `reach` times the squared distance of what was found there
-
-The reach is what saves the work: with cells in clumps, as those of frequent words are, most of the next nearest groups
-are large and far away.  Points go group by group, four at a time, so that a group's members stay in the cache.
+Members lie in groups.  A point is compared with the groups' centres, and then with the members of the `visits` groups
+whose centres are nearest.  Points go group by group, four at a time, so that a group's members stay in the cache.
 
 k-means over a sample, and the nearest centroid of a vector, fast enough for tens of thousands of centroids.
 
 On a CPU both go through groups of centroids: a vector is compared with the groups' centres and then with the members of
-a few groups near it, some 8 to 20 times less work than with all; on a GPU a plain product is faster.
-docs/benchmarks.md has what the groups cost and win.
+the few groups nearest to it, some 8 times less work than with all; on a GPU a plain product is faster.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,11 +24,9 @@ from torch import Tensor
 
 from baleen.core.parallel import available_cores
 from baleen.index.cpu.kernels import aligned
-from baleen.index.cpu.simd import LANES, closest_lanes, dot_rows, first_largest
+from baleen.index.cpu.simd import LANES, closest_lanes, dot_rows
 
 Array = npt.NDArray[Any]
-
-HALVINGS = 12  # of an interval of closeness: enough to tell all but equal groups apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +39,7 @@ class Blocks:
 
     @classmethod
     def of(cls, rows: Array, groups: list[Array]) -> Blocks:
+        """Lay out the rows of each group, every group from a new block on."""
         count = sum(-(-len(group) // LANES) for group in groups)
         values = aligned((count, rows.shape[1], LANES), np.float32)
         values[:] = 0
@@ -65,54 +56,26 @@ class Blocks:
 
 
 def block_starts(groups: list[Array]) -> Array:
-    """(groups + 1,): the block that each group starts at, every group at one of its own."""
+    """(groups + 1,): the block at which each group starts."""
     return np.cumsum([0] + [-(-len(group) // LANES) for group in groups])
 
 
 @njit(nogil=True, cache=True)
 def nearest_members(
     points: Array, centres: Array, centre_halves: Array, members: Array, member_halves: Array, numbers: Array,
-    starts: Array, visits: int, reach: float, codes: Array,
+    starts: Array, visits: int, codes: Array,
 ) -> None:  # fmt: skip
-    """codes[i] = the number of the nearest member to points[i]; a `reach` of 0 is none, another wants no group empty.
+    """codes[i] = the number of the nearest member to points[i].
 
     *Closeness* of x to m is x . m - m . m / 2: half the squared norm of x less half the squared distance.
     """
     n, groups = len(points), len(starts) - 1
     closeness = np.empty((n, len(centres) * LANES), np.float32)
     _compare_with_all(points, centres, centre_halves, closeness)
-    chosen, counts = np.empty((n, min(visits, groups)), np.int64), np.full(n, min(visits, groups), np.int64)
-    best = np.full(n, -np.inf, np.float32)
-    if reach == 0:
-        for i in range(n):
-            _largest(closeness[i, :groups], chosen[i])
-    else:
-        _choose_nearest(closeness, chosen, counts)
-        _visit(points, members, member_halves, numbers, starts, chosen, counts, best, codes)
-        _choose_others(points, closeness, best, reach, chosen, counts)
-    _visit(points, members, member_halves, numbers, starts, chosen, counts, best, codes)
-
-
-@njit(nogil=True, cache=True)
-def _choose_nearest(closeness: Array, chosen: Array, counts: Array) -> None:
-    """Only the nearest group."""
-    for i in range(len(closeness)):
-        chosen[i, 0] = first_largest(closeness.ctypes.data + i * closeness.shape[1] * 4, closeness.shape[1] // LANES)
-        counts[i] = 1
-
-
-@njit(nogil=True, cache=True)
-def _choose_others(points: Array, closeness: Array, best: Array, reach: float, chosen: Array, counts: Array) -> None:
-    """Other groups than the nearest: those within the reach of what was found there, nearest first, as many as fit."""
-    near = np.empty(closeness.shape[1] + 1, np.int64)
-    for i in range(len(points)):
-        half = np.float32(0)
-        for j in range(points.shape[1]):
-            half += points[i, j] * points[i, j] / np.float32(2)
-        floor, ceiling = np.float32(half - reach * (half - best[i])), closeness[i, chosen[i, 0]]
-        closeness[i, chosen[i, 0]] = -np.inf
-        counts[i] = _above(closeness[i], _raised(closeness[i], floor, ceiling, chosen.shape[1]), near)
-        chosen[i, : counts[i]] = near[: counts[i]]
+    chosen = np.empty((n, min(visits, groups)), np.int64)
+    for i in range(n):
+        _largest(closeness[i, :groups], chosen[i])
+    _visit(points, members, member_halves, numbers, starts, chosen, codes)
 
 
 @njit(nogil=True, cache=True)
@@ -132,12 +95,12 @@ def _compare_with_all(points: Array, centres: Array, halves: Array, closeness: A
 
 @njit(nogil=True, cache=True)
 def _visit(
-    points: Array, members: Array, halves: Array, numbers: Array, starts: Array, chosen: Array, counts: Array,
-    best: Array, codes: Array,
-) -> None:  # fmt: skip
-    """Compare points[i] with the members of the groups chosen[i, : counts[i]]; keep in best and codes what is closer."""
+    points: Array, members: Array, halves: Array, numbers: Array, starts: Array, chosen: Array, codes: Array
+) -> None:
+    """codes[i] = the number of the closest member of the groups chosen[i]."""
     dim = points.shape[1]
-    visitors, firsts = _visitors(chosen, counts, len(starts) - 1)
+    best = np.full(len(points), -np.inf, np.float32)
+    visitors, firsts = _visitors(chosen, len(starts) - 1)
     rows, values, places = np.empty(4, np.int64), np.empty(4, np.float32), np.empty(4, np.int64)
     for group in range(len(starts) - 1):
         start, blocks = starts[group], starts[group + 1] - starts[group]
@@ -157,16 +120,16 @@ def _visit(
 
 
 @njit(nogil=True, cache=True)
-def _visitors(chosen: Array, counts: Array, groups: int) -> tuple[Array, Array]:
+def _visitors(chosen: Array, groups: int) -> tuple[Array, Array]:
     """The points that visit each group, in their order: those of group g are visitors[firsts[g] : firsts[g + 1]]."""
     firsts = np.zeros(groups + 1, np.int64)
-    for i in range(len(counts)):
-        for v in range(counts[i]):
+    for i in range(len(chosen)):
+        for v in range(chosen.shape[1]):
             firsts[chosen[i, v] + 1] += 1
     firsts = np.cumsum(firsts)
     visitors, place = np.empty(firsts[-1], np.int64), firsts.copy()
-    for i in range(len(counts)):
-        for v in range(counts[i]):
+    for i in range(len(chosen)):
+        for v in range(chosen.shape[1]):
             visitors[place[chosen[i, v]]] = i
             place[chosen[i, v]] += 1
     return visitors, firsts
@@ -174,7 +137,7 @@ def _visitors(chosen: Array, counts: Array, groups: int) -> tuple[Array, Array]:
 
 @njit(nogil=True, cache=True)
 def _largest(values: Array, places: Array) -> None:
-    """Fill `places` with where the largest values stand, in no particular order."""
+    """Fill `places` with the positions of the largest values, in no particular order."""
     count = len(places)
     kept = np.empty(count, np.float32)
     lowest = np.int64(0)
@@ -188,47 +151,8 @@ def _largest(values: Array, places: Array) -> None:
         lowest = np.argmin(kept[: min(i + 1, count)])
 
 
-@njit(nogil=True, cache=True)
-def _raised(values: Array, floor: np.float32, ceiling: np.float32, most: int) -> np.float32:
-    """The floor, or a higher one, found by halving, above which there are at most `most` values, but nearly so many.
-
-    No value is above the ceiling.
-    """
-    if _count_above(values, floor) <= most:
-        return floor
-    low, high = floor, ceiling
-    for _ in range(HALVINGS):
-        middle = (low + high) / np.float32(2)
-        count = _count_above(values, middle)
-        if count > most:
-            low = middle
-        else:
-            high = middle
-        if most - most // 8 <= count <= most:
-            break
-    return high
-
-
-@njit(nogil=True, cache=True)
-def _count_above(values: Array, floor: np.float32) -> int:
-    count = np.int32(0)
-    for i in range(len(values)):
-        count += np.int32(values[i] > floor)
-    return int(count)
-
-
-@njit(nogil=True, cache=True)
-def _above(values: Array, floor: np.float32, places: Array) -> int:
-    """Fill `places` with where the values above the floor stand and say how many; one place more is written to."""
-    count = 0
-    for i in range(len(values)):
-        places[count] = i
-        count += values[i] > floor
-    return count
-
-
 GROUPS_FROM = 1024  # centroids; with fewer, comparing with all is as fast
-REACH_FROM = 8192  # centroids; with fewer, looking into the nearest groups is fast enough, and codecs stay as they were
+VISITS = 10  # groups whose members a vector is compared with
 BATCH = 16_384  # vectors that a thread takes at once,
 CLOSENESS = 2**23  # or as many fewer as keep their closeness to all groups within 32 MB
 ROUNDS = 4
@@ -241,8 +165,8 @@ def kmeans(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
         return _lloyd(points, _sample(points, k, generator), ROUNDS + 2)
     groups = group_count(k)
     centres = _lloyd(points[: 128 * groups], _sample(points, groups, generator), ROUNDS + 2)
-    pieces = parts(points, nearest(points, centres), groups)
-    shares = _shares([len(piece) for piece in pieces], k)
+    pieces = split_by_group(points, nearest(points, centres), groups)
+    shares = _centroids_per_group([len(piece) for piece in pieces], k)
     starts = [
         _lloyd(piece, _sample(piece, share, generator), ROUNDS)
         for piece, share in zip(pieces, shares, strict=True)
@@ -256,27 +180,16 @@ def nearest(points: Tensor, centroids: Tensor) -> Tensor:
     return Nearest.of(centroids)(points)
 
 
-@dataclass(frozen=True)
-class Visits:
-    """Which groups a vector looks into: the `most` nearest, or fewer within a `reach` (see `assignment.py`; 0: none)."""
-
-    most: int
-    reach: float
-
-
-NEAREST_GROUPS = Visits(10, 0)
-GROUPS_IN_REACH = Visits(48, 2.5)
-
-
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """Centroids made ready to be compared with: as they are on a GPU, grouped and laid out for kernels on a CPU."""
+    """Nearest-centroid assignment: a plain product on a GPU, groups of centroids on a CPU."""
 
     centroids: Tensor  # (k, d)
     grouped: Grouped | None = None
 
     @classmethod
     def of(cls, centroids: Tensor) -> Nearest:
+        """Prepare centroids on their own device."""
         return cls(centroids, Grouped.of(centroids) if centroids.device.type == "cpu" else None)
 
     def __call__(self, points: Tensor) -> Tensor:
@@ -292,38 +205,30 @@ def compare_with_all(points: Tensor, centroids: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Centroids in groups, as the kernels of a CPU take them."""
+    """Centroids in groups, laid out for the kernels of a CPU."""
 
     centres: Blocks  # of the groups
     members: Blocks  # every group starts at a block of its own
     starts: Array  # (groups + 1,) in blocks of `members`
-    visits: Visits
 
     @classmethod
     def of(cls, centroids: Tensor) -> Grouped:
-        """As suits their number: all in one group, or by k-means and then with or without a reach."""
+        """All in one group when there are few, else by k-means; the same for the same centroids."""
         if len(centroids) < GROUPS_FROM:
-            return cls._of(centroids, centroids[:1], [np.arange(len(centroids))], NEAREST_GROUPS)
-        if len(centroids) < REACH_FROM:
-            return cls.by_kmeans(centroids, group_count(len(centroids)), NEAREST_GROUPS)
-        return cls.by_kmeans(centroids, finer_group_count(len(centroids)), GROUPS_IN_REACH)
-
-    @classmethod
-    def by_kmeans(cls, centroids: Tensor, groups: int, visits: Visits) -> Grouped:
-        """Groups of centroids that are near each other; the same for the same centroids."""
+            return cls._of(centroids, centroids[:1], [np.arange(len(centroids))])
         generator = torch.Generator().manual_seed(len(centroids))
-        centres = _lloyd(centroids, _sample(centroids, groups, generator), ROUNDS)
+        centres = _lloyd(centroids, _sample(centroids, group_count(len(centroids)), generator), ROUNDS)
         owner = nearest(centroids, centres).numpy()
-        numbers = np.unique(owner) if visits.reach else np.arange(groups)  # what is in reach is told from a member
-        return cls._of(centroids, centres[numbers], [np.flatnonzero(owner == group) for group in numbers], visits)
+        numbers = np.unique(owner)  # an empty group would take the place of one that has members
+        return cls._of(centroids, centres[numbers], [np.flatnonzero(owner == group) for group in numbers])
 
     @classmethod
-    def _of(cls, centroids: Tensor, centres: Tensor, groups: list[Array], visits: Visits) -> Grouped:
+    def _of(cls, centroids: Tensor, centres: Tensor, groups: list[Array]) -> Grouped:
         around = Blocks.of(centres.numpy(), [np.arange(len(centres))])
-        return cls(around, Blocks.of(centroids.numpy(), groups), block_starts(groups), visits)
+        return cls(around, Blocks.of(centroids.numpy(), groups), block_starts(groups))
 
     def __call__(self, points: Tensor) -> Tensor:
-        """The same for any number of threads: each takes whole batches, and no vector depends on another."""
+        """Nearest centroid of each point; the same for any number of threads."""
         rows = np.ascontiguousarray(points.numpy(), np.float32)
         codes = np.zeros(len(rows), np.int64)
         size = min(BATCH, CLOSENESS // self.centres.numbers.size)
@@ -332,7 +237,7 @@ class Grouped:
             part = slice(start, start + size)
             nearest_members(
                 rows[part], self.centres.values, self.centres.halves, self.members.values, self.members.halves,
-                self.members.numbers, self.starts, self.visits.most, self.visits.reach, codes[part],
+                self.members.numbers, self.starts, VISITS, codes[part],
             )  # fmt: skip
 
         in_threads(run, range(0, len(rows), size))
@@ -340,7 +245,7 @@ class Grouped:
 
 
 def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
-    """Call `run` with every item, as many at once as there are cores; kernels let go of the interpreter's lock."""
+    """Call `run` with every item, on all cores; kernels release the GIL."""
     with ThreadPoolExecutor(available_cores()) as pool:
         for _ in pool.map(run, items):
             pass
@@ -348,11 +253,11 @@ def in_threads(run: Callable[[int], None], items: Iterable[int]) -> None:
 
 def _lloyd(points: Tensor, centroids: Tensor, rounds: int) -> Tensor:
     for _ in range(rounds if len(centroids) < len(points) else 0):
-        centroids = means(points, nearest(points, centroids), centroids)
+        centroids = cluster_means(points, nearest(points, centroids), centroids)
     return centroids
 
 
-def means(points: Tensor, owner: Tensor, centroids: Tensor) -> Tensor:
+def cluster_means(points: Tensor, owner: Tensor, centroids: Tensor) -> Tensor:
     """The mean of each centroid's points; one without points stays where it is."""
     counts = torch.bincount(owner, minlength=len(centroids))
     sums = _sums(points, owner, torch.zeros_like(centroids))
@@ -360,7 +265,7 @@ def means(points: Tensor, owner: Tensor, centroids: Tensor) -> Tensor:
 
 
 def _sums(points: Tensor, owner: Tensor, sums: Tensor) -> Tensor:
-    """Add every point to its owner's row of `sums`, in place and in the order of the points, whoever does it.
+    """Add every point to its owner's row of `sums`, in place and in the order of the points.
 
     On a CPU each thread has some of the owners to itself: torch's `index_add_` there is one core and a call for every row.
     """
@@ -382,7 +287,7 @@ def add_rows(rows: Array, owners: Array, first: int, sums: Array) -> None:
                 sums[place, j] += rows[i, j]
 
 
-def parts(points: Tensor, owner: Tensor, groups: int) -> list[Tensor]:
+def split_by_group(points: Tensor, owner: Tensor, groups: int) -> list[Tensor]:
     """The points of each group, in the order in which they came."""
     sizes = torch.bincount(owner, minlength=groups).tolist()
     return list(torch.split(points[owner.argsort(stable=True)], sizes))
@@ -393,13 +298,8 @@ def group_count(centroids: int) -> int:
     return int(2 ** round(centroids.bit_length() / 2))
 
 
-def finer_group_count(centroids: int) -> int:
-    """Four times the square root: smaller groups, since a reach lets most vectors do with few of them."""
-    return 4 * math.isqrt(centroids)
-
-
-def _shares(sizes: list[int], k: int) -> list[int]:
-    """Split k over parts in proportion to their sizes, none getting more than its size; sums to k."""
+def _centroids_per_group(sizes: list[int], k: int) -> list[int]:
+    """Split k over groups in proportion to their sizes, none getting more than its size; sums to k."""
     total = sum(sizes)
     shares = [min(size, k * size // total) for size in sizes]
     wanting = sorted(range(len(sizes)), key=lambda part: shares[part] - k * sizes[part] / total)

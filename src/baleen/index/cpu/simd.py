@@ -231,21 +231,6 @@ def closest_lanes(
 
 
 @intrinsic
-def first_largest(typing_context: Any, values: Any, blocks: Any) -> tuple[Any, Callable[..., Any]]:
-    """Where the largest of `blocks` x 64 floats stands; of equals the lowest lane wins, and in it the first block."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        values, blocks = arguments
-        best, numbers = _Cell(builder, _splat(_FLOATS, float("-inf"))), _Cell(builder, _splat(_INTS, 0))
-        with cgutils.for_range(builder, blocks) as loop:
-            block = _at(builder, values, builder.mul(loop.index, _const(4 * LANES)), _FLOATS, 4)
-            _keep_larger(builder, best, numbers, block, loop.index)
-        return _place(builder, best, numbers)[1]
-
-    return nb.int64(nb.uintp, nb.int64), codegen
-
-
-@intrinsic
 def nearest_codewords(
     typing_context: Any, rows: Any, columns: Any, norms: Any, width: Any, out: Any
 ) -> tuple[Any, Callable[..., Any]]:
