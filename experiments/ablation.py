@@ -55,8 +55,8 @@ from baleen.data.example import Example
 from baleen.data.formats import read_examples
 from baleen.data.gold import Catalogue
 from baleen.evaluation.evaluate import read_results, run_evaluation, system_target
-from baleen.evaluation.measures import CUTOFFS, Scorer, match_gold
 from baleen.evaluation.results import Result
+from baleen.evaluation.scoring import CUTOFFS, Scorer, match_gold
 from baleen.evaluation.statistics import SAMPLES
 from baleen.evaluation.tables import RunSummary, columns, hops_table, runs_table, summarize_run, table
 from baleen.hops.config import Pipeline
@@ -348,10 +348,10 @@ class Ablation:
         system, cutoffs = Baleen(read_model(self.folder / "rows" / row.letter), retriever), self.plan.settings.cutoffs
         depths = self.plan.depths(questions)
         target = system_target(system, questions.dataset, cutoffs, {"k": depths, "hops": len(depths)})
-        judge = Scorer(questions.dataset, cutoffs, target.collection.passage)
+        scorer = Scorer(questions.dataset, cutoffs, target.collection.passage)
         out = self._results(row, questions)
         out.parent.mkdir(parents=True, exist_ok=True)
-        run_evaluation(target, self._examples[questions.name], judge, out=out)
+        run_evaluation(target, self._examples[questions.name], scorer, out=out)
 
     def _retriever(self, variant: Variant, collection: str) -> Retriever:
         """Load a variant's encoder with its index of a collection; build the index unless it exists and fits."""
@@ -429,7 +429,7 @@ def _document(
     rows = [
         {
             "row": row.letter, "name": row.name, "pipeline": row.pipeline, "trained": row.variant.name,
-            "words": words[row], **found.whole.to_json(),
+            "words": words[row], **found.overall.to_json(),
             "by_hops": {str(number): group.to_json() for number, group in found.hops.items()},
         }
         for row, found in entries.items()

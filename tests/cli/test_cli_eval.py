@@ -162,7 +162,7 @@ def test_a_model_without_readers_is_judged_by_what_it_finds(
     assert {"sentence_f1", "all@5"} <= set(found["metrics"])
     assert not {"label_accuracy", "hover_score"} & set(found["metrics"])
     assert [record.getMessage() for record in caplog.records] == [
-        "the model has no verifier, so what it would say is not judged"
+        "the model has no verifier: its outcomes are not scored"
     ]
 
 
@@ -225,7 +225,7 @@ def test_results_that_were_judged_by_other_gold_are_not_taken_up(
     done = baleen(*arguments)
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert (
-        "out.jsonl: its result 'h1' was judged by another gold (passages, sentences, label, answer, hops, " in done.err
+        "out.jsonl: the result of 'h1' was scored against other gold (passages, sentences, label, answer, " in done.err
     )
     assert Path("out.jsonl").read_bytes() == before
 
@@ -434,7 +434,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hotpotqa.json", *nowhere], DatasetError.exit_code, "record 1: no 'claim'"),
         (["eval", "hover", "hover.json", *nowhere], IndexNotFoundError.exit_code, "nowhere: no index here"),
         (["eval", "hover", "hover.json", "--corpus", "corpus.jsonl", "--baseline", "dense"], ConfigError.exit_code, "needs a model"),
-        (["compare", "notes.jsonl", "notes.jsonl"], DatasetError.exit_code, "notes.jsonl:1: no result"),
+        (["compare", "notes.jsonl", "notes.jsonl"], DatasetError.exit_code, "notes.jsonl:1: not a result"),
         (["compare", "nowhere.jsonl", "notes.jsonl"], 2, "nowhere.jsonl"),
     ]  # fmt: skip
     for arguments, code, part in refusals:
@@ -509,7 +509,7 @@ def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> Non
     told = baleen("table", "a hop=one.jsonl", "two.jsonl", "--json").json
     assert [each["name"] for each in told["hover"]] == ["a hop", "two"]
     again = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json").json
-    assert told["hover"][1]["whole"]["metrics"] == again["metrics"]
+    assert told["hover"][1]["overall"]["metrics"] == again["metrics"]
 
 
 def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]) -> None:

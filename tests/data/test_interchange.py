@@ -15,8 +15,8 @@ from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Ranking
 from baleen.data.beir import is_beir, read_beir
 from baleen.data.example import NOT_ENOUGH, SUPPORTED, Example
 from baleen.evaluation import measures
-from baleen.evaluation.measures import CUTOFFS, Scorer
 from baleen.evaluation.results import Prediction, Result
+from baleen.evaluation.scoring import CUTOFFS, Scorer
 from baleen.evaluation.statistics import summarize
 from baleen.evaluation.submission import submission, write_submission
 from baleen.evaluation.trec import read_qrels, read_run, write_qrels, write_run
@@ -58,9 +58,9 @@ def test_qrels_come_back(tmp_path: Path) -> None:
     ("line", "part"),
     [
         ("q1 Q0 p1 1 3", "run:2: 5 fields; expected 'qid Q0 pid rank score tag'"),
-        ("q1 Q0 p1 1 high x", "run:2: 'high' is no number"),
-        ("q1 Q0 p1 first 3 x", "run:2: 'first' is no number"),
-        ("q1 Q0 p0 2 3 x", "run:2: the passage 'p0' stands twice for the question 'q1'"),
+        ("q1 Q0 p1 1 high x", "run:2: 'high' is not a number"),
+        ("q1 Q0 p1 first 3 x", "run:2: 'first' is not a number"),
+        ("q1 Q0 p0 2 3 x", "run:2: the passage 'p0' is repeated for the question 'q1'"),
     ],
 )
 def test_a_bad_line_of_a_run_is_named(tmp_path: Path, line: str, part: str) -> None:
@@ -102,8 +102,8 @@ def test_pytrec_eval_agrees(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     rng, pids = random.Random(0), [f"p{number}" for number in range(200)]
     examples = [Example(f"q{n}", "x", tuple(rng.sample(pids, rng.randint(1, 4)))) for n in range(40)]
-    judge = Scorer("own", CUTOFFS, {}.__getitem__)
-    results = [judge.result(example, Prediction(hit_list(*rng.sample(pids, 150)))) for example in examples]
+    scorer = Scorer("own", CUTOFFS, {}.__getitem__)
+    results = [scorer.score(example, Prediction(hit_list(*rng.sample(pids, 150)))) for example in examples]
     write_run(results, tmp_path / "run")
     write_qrels(examples, tmp_path / "qrels")
     with (tmp_path / "run").open() as run, (tmp_path / "qrels").open() as qrels:

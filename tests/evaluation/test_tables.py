@@ -1,4 +1,4 @@
-"""Several runs in one table: which columns it has, and what stands in them."""
+"""Tables of several runs: their columns and cells."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ OURS = [result("q1", 2, retrieval_at_100=1, all_at_100=1), result("q2", 3, all_a
 THEIRS = [result("q1", 2, retrieval_at_100=0, all_at_100=0, passage_em=1)]
 
 
-def test_columns_are_the_papers_and_only_those_that_some_run_has() -> None:
+def test_columns_are_the_datasets_that_some_run_has() -> None:
     entries = [summarize_run("ours", OURS), summarize_run("theirs", THEIRS)]
     assert columns("hover", entries) == ["retrieval@100", "all@100", "passage_em"]
     assert columns("own", entries) == ["all@100", "passage_em"]
 
 
-def test_with_other_cutoffs_recall_at_the_deepest_comes_first() -> None:
+def test_with_other_cutoffs_the_largest_comes_first() -> None:
     deep = [result("q1", 2, all_at_3=0, all_at_7=1, mean_at_7=1, passage_em=1)]
     assert columns("musique", [summarize_run("ours", deep)]) == ["all@7", "passage_em"]
 
 
-def test_where_none_of_them_is_there_every_metric_is_a_column() -> None:
+def test_without_the_datasets_columns_all_metrics_are_columns() -> None:
     assert columns("musique", [summarize_run("ours", [result("q1", 2, joint_em=1)])]) == ["joint_em"]
 
 
-def test_a_row_for_each_run_tells_over_how_many_questions() -> None:
+def test_a_row_shows_how_many_questions_a_metric_applies_to() -> None:
     entries = [summarize_run("ours", OURS), summarize_run("the | other", THEIRS)]
     assert runs_table(entries, ["retrieval@100", "all@100", "passage_em"]).splitlines() == [
         "| run | questions | retrieval@100 | all@100 | passage_em |",
@@ -41,7 +41,7 @@ def test_a_row_for_each_run_tells_over_how_many_questions() -> None:
     ]
 
 
-def test_by_hops_a_run_without_such_questions_has_a_gap() -> None:
+def test_hops_table_has_gaps_for_missing_hop_numbers() -> None:
     entries = [summarize_run("ours", OURS), summarize_run("theirs", THEIRS)]
     assert hop_numbers(entries) == [2, 3]
     assert hops_table(entries, "all@100").splitlines()[2:] == [
@@ -50,9 +50,9 @@ def test_by_hops_a_run_without_such_questions_has_a_gap() -> None:
     ]
 
 
-def test_an_entry_goes_to_json_with_intervals_where_they_are_asked_for() -> None:
-    told = summarize_run("ours", OURS, samples=10).to_json()
-    assert told["whole"]["metrics"]["all@100"] == 50.0
-    assert set(told["hops"]) == {2, 3}
-    assert told["whole"]["intervals"]
-    assert not summarize_run("ours", OURS).whole.intervals
+def test_a_run_summary_has_intervals_only_with_samples() -> None:
+    summary = summarize_run("ours", OURS, samples=10).to_json()
+    assert summary["overall"]["metrics"]["all@100"] == 50.0
+    assert set(summary["hops"]) == {2, 3}
+    assert summary["overall"]["intervals"]
+    assert not summarize_run("ours", OURS).overall.intervals

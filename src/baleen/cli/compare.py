@@ -112,9 +112,9 @@ def _lineup(dataset: str, entries: list[RunSummary], metric: list[str] | None) -
     from baleen.evaluation.tables import columns, hop_numbers, hops_table, runs_table
 
     metrics = metric or columns(dataset, entries)
-    unknown = [name for name in metrics if not any(name in each.whole.metrics for each in entries)]
+    unknown = [name for name in metrics if not any(name in each.overall.metrics for each in entries)]
     if unknown:
-        known = ", ".join(dict.fromkeys(name for each in entries for name in each.whole.metrics))
+        known = ", ".join(dict.fromkeys(name for each in entries for name in each.overall.metrics))
         raise typer.BadParameter(f"no run over {dataset} has the metric '{unknown[0]}'; they have {known}")
     parts = [dataset, runs_table(entries, metrics)]
     if len(hop_numbers(entries)) > 1:

@@ -29,6 +29,7 @@ from baleen.cli.hops import (
     run_options,
 )
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
+from baleen.evaluation.datasets import DATASETS, LEADERBOARDS
 from baleen.evaluation.results import refuse_compressed
 
 if TYPE_CHECKING:
@@ -196,8 +197,6 @@ def _default_index(asked: Asked) -> Path:
 
 log = logging.getLogger(__name__)
 
-SUBMITTED = ("hover", "hotpotqa")
-
 
 class Missing(StrEnum):
     fail, drop = "fail", "drop"
@@ -226,7 +225,7 @@ class Outputs:
 
 
 def evaluate(
-    dataset: Annotated[str, typer.Argument(help="hover, hotpotqa, 2wiki, musique, exfever or own")],
+    dataset: Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}")],
     file: Annotated[Path, typer.Argument(help="Its questions or claims; with 'own' also a BEIR folder")],
     index: IndexOption = None,
     model: ModelOption = None,
@@ -287,8 +286,8 @@ def evaluate(
 ) -> None:
     """Evaluate over the questions of FILE, by the measures of DATASET."""
     cutoffs, outputs = _cutoffs(at), Outputs(out, submission, write_run, write_qrels)
-    if submission is not None and dataset not in SUBMITTED:
-        raise typer.BadParameter(f"--submission: there is a format for {' and '.join(SUBMITTED)}, not for {dataset}")
+    if submission is not None and dataset not in LEADERBOARDS:
+        raise typer.BadParameter(f"--submission: there is a format for {' and '.join(LEADERBOARDS)}, not for {dataset}")
     asked = Asked(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
         options=run_options(
@@ -335,7 +334,7 @@ def _results(
 ) -> tuple[list[Result], GoldReport]:
     from baleen.evaluation.collection import catalogue
     from baleen.evaluation.evaluate import run_evaluation
-    from baleen.evaluation.measures import Scorer, match_gold
+    from baleen.evaluation.scoring import Scorer, match_gold
 
     examples, report = match_gold(questions, catalogue(target.collection), missing.value)
     if report.dropped:
@@ -343,8 +342,8 @@ def _results(
             "%d of %d questions left out: a gold passage is missing or ambiguous, such as %s",
             len(report.dropped), report.examples, (*report.first_missing, *report.first_ambiguous)[0],
         )  # fmt: skip
-    judge = Scorer(asked.dataset, asked.cutoffs, target.collection.passage)
-    return run_evaluation(target, examples, judge, out=outputs.out, batch_size=batch_size), report
+    scorer = Scorer(asked.dataset, asked.cutoffs, target.collection.passage)
+    return run_evaluation(target, examples, scorer, out=outputs.out, batch_size=batch_size), report
 
 
 def _write(outputs: Outputs, dataset: str, results: Sequence[Result]) -> None:
