@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -327,3 +328,8 @@ def test_runs_of_older_versions_have_a_card(tmp_path: Path) -> None:
     text = card.make_card(write_run(tmp_path, summary=summary, environment=None))
     assert "| HoVer | `hover/train.json` | training | - | 1 | - | plan |" in text
     assert "Hardware" not in text
+
+
+def test_the_example_code_imports_names_that_exist() -> None:
+    for line in re.findall(r"^from baleen.*$", card.TEMPLATE.read_text("utf-8"), re.MULTILINE):
+        exec(line)
