@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Query, Ranking
 from baleen.data.claims import read_claims
-from baleen.evaluation.tables import table
 from baleen.hops.retriever import Retriever
 from baleen.index.cpu.search import Limits
 from baleen.index.protocol import SearchOptions
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [
         [key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for key, value in found.items()
     ]
-    print(json.dumps(found) if options.json else table(["", ""], rows))
+    print(json.dumps(found) if options.json else markdown_table(["", ""], rows))
 
 
 def batched(

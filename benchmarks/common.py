@@ -18,8 +18,8 @@ import numpy as np
 
 from baleen.core.errors import BaleenError
 from baleen.core.machine import PACKAGES, machine_info
+from baleen.core.markdown import markdown_table
 from baleen.core.vectors import QueryVectors
-from baleen.evaluation.tables import table
 from baleen.index.cpu.search import Found, Limits, Searcher
 from baleen.index.cpu.tables import Lanes
 from baleen.index.index import Index
@@ -78,7 +78,7 @@ def machine_line(found: Row) -> str:
 
 def rows_table(columns: Columns, rows: Iterable[Row]) -> str:
     """A Markdown table with one line for each row."""
-    return table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
+    return markdown_table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 
 
 def number(key: str, form: str = ",.1f") -> Callable[[Row], str]:

@@ -64,7 +64,7 @@ def located(text: str, sentences: Iterable[str]) -> Iterator[int]:
 
 
 def baleen() -> Splitter:
-    split = import_module("baleen.data.sentences").split
+    split = import_module("baleen.data.sentences").split_sentences
     return lambda text: (start for start, _ in split(text))
 
 

@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 from baleen.core.machine import machine_info
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Trace
 from baleen.data.claims import read_claims
-from baleen.evaluation.tables import table
 from baleen.hops.demo import demo_claims
 from baleen.hops.pipeline import read_outcomes
 from baleen.system import Baleen
@@ -124,7 +124,7 @@ def verify_table(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return table(["hops", "s/claim", "s/claim, batched", *timings, "tokens", "facts", "words"], lines)
+    return markdown_table(["hops", "s/claim", "s/claim, batched", *timings, "tokens", "facts", "words"], lines)
 
 
 if __name__ == "__main__":

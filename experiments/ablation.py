@@ -49,6 +49,7 @@ from typing import Any, Literal
 
 from baleen.core.config import from_mapping
 from baleen.core.errors import BaleenError, ConfigError, DatasetError, MissingExtraError, StoredIndexError
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Passage
 from baleen.data import corpus
 from baleen.data.example import Example
@@ -58,7 +59,7 @@ from baleen.evaluation.evaluate import read_results, run_evaluation, system_targ
 from baleen.evaluation.results import Result
 from baleen.evaluation.scoring import CUTOFFS, Scorer, match_gold
 from baleen.evaluation.statistics import SAMPLES
-from baleen.evaluation.tables import RunSummary, columns, hops_table, runs_table, summarize_run, table
+from baleen.evaluation.tables import RunSummary, columns, hops_table, runs_table, summarize_run
 from baleen.hops.config import Pipeline
 from baleen.hops.retriever import Retriever
 from baleen.index.codec.codec import BITS
@@ -451,7 +452,7 @@ def _section(questions: Questions, entries: Mapping[Row, RunSummary], words: Map
             hops_table(own, metrics[0]),
             runs_table(own, metrics),
             "Words of context after each hop:",
-            table(["run", *(f"hop {hop + 1}" for hop in hops)], context),
+            markdown_table(["run", *(f"hop {hop + 1}" for hop in hops)], context),
         ]
     )
 

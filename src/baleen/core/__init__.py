@@ -8,4 +8,5 @@ vectors.py    query and passage vectors
 files.py      lines of compressed files, atomic replacement
 parallel.py   background threads, forked workers, cores
 progress.py   progress bars
+markdown.py   Markdown tables
 machine.py    the machine behind a figure; seconds and tokens by stage"""

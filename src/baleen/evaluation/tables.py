@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from baleen.core.markdown import markdown_table
 from baleen.core.records import Record
 from baleen.evaluation.datasets import find_dataset
 from baleen.evaluation.results import Result
@@ -38,11 +39,6 @@ def hop_numbers(runs: Sequence[RunSummary]) -> list[int]:
     return sorted({number for run in runs for number in run.hops})
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
 def summary_table(overall: Summary, hops: Mapping[int, Summary]) -> str:
     """A row per metric: over all questions, with its interval, and by number of hops."""
     groups = list(hops.items()) if len(hops) > 1 else []
@@ -57,7 +53,7 @@ def summary_table(overall: Summary, hops: Mapping[int, Summary]) -> str:
         ]
         for name in overall.metrics
     ]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _value(summary: Summary, name: str) -> str:
@@ -75,7 +71,7 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 def runs_table(runs: Sequence[RunSummary], metrics: Sequence[str]) -> str:
     """A row per run, a column per metric."""
     rows = [[run.name, f"{run.overall.questions:,}", *(_value(run.overall, name) for name in metrics)] for run in runs]
-    return table(["run", "questions", *metrics], rows)
+    return markdown_table(["run", "questions", *metrics], rows)
 
 
 def hops_table(runs: Sequence[RunSummary], metric: str) -> str:
@@ -83,7 +79,7 @@ def hops_table(runs: Sequence[RunSummary], metric: str) -> str:
     numbers = hop_numbers(runs)
     groups = {run.name: [run.overall, *(run.hops.get(number, Summary(0)) for number in numbers)] for run in runs}
     rows = [[name, *(_value(group, metric) for group in own)] for name, own in groups.items()]
-    return table([f"run, {metric}", "all", *(f"{number} hops" for number in numbers)], rows)
+    return markdown_table([f"run, {metric}", "all", *(f"{number} hops" for number in numbers)], rows)
 
 
 def comparison_table(comparison: Comparison) -> str:
@@ -96,14 +92,14 @@ def comparison_table(comparison: Comparison) -> str:
         ]
         for name, each in comparison.differences.items()
     ]  # fmt: skip
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def flips_table(flips: Sequence[Flip]) -> str:
     """A row per question: for each run the ranks of the gold passages, and its verdict or answer."""
     head = ["question", "gold", "A", "B", "text"]
     rows = [[flip.qid, flip.gold, flip.first, flip.second, _shortened(flip.text)] for flip in flips]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _shortened(text: str, length: int = 100) -> str:
