@@ -1,9 +1,9 @@
-"""Milliseconds per query when many are encoded and searched at once, as on a GPU.
+"""Milliseconds per query for large batches of queries, as on a GPU.
 
     python benchmarks/batch.py dev.json --index wiki.index --model baleen-small --exact 60 --json
 
-The first search, which loads the index, does not count.  With --exact N the first N queries are also searched exactly, to
-measure the recall of the batched search at 10 and at k.
+The first search, which loads the index, is not measured.  --exact N also searches the first N queries exactly, for the
+recall of the batched search at 10 and at k.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
 
     A   Baleen: the condenser reads the passages of each hop
     B   a reranker instead of the condenser; it adds the best passage of each hop
-    C   both, side by side
+    C   both, merged
     D   A without focused interaction: every query vector counts, in training and in search
     E   A without latent hop ordering: hops are ordered by the overlap of titles and texts
     F   ColBERT-Hop: B without either
-    G   A, following names as the model is set to; no other row follows them
+    G   A with the model's boost of mentioned passages; no other row has it
 
-A, B, C and G share one training run.  The plan is one for `baleen train`; it may have these settings beside it:
+A, B, C and G share one training run.  The plan is one for `baleen train` with these optional settings:
 
     [ablation]
     rows = ["A", "B", "C", "D", "E", "F"]       # default
@@ -19,15 +19,15 @@ A, B, C and G share one training run.  The plan is one for `baleen train`; it ma
     limit = 100                                 # questions per file; default: all
     readers = "own"                             # default; "first": all rows use the condenser and readers of A
     lender = "baleen-small"                     # with readers = "first": use this model's; no readers are trained
-    bits = 2                                    # of the indexes; default
+    bits = 2                                    # per dimension of the indexes; default
     cutoffs = [2, 5, 10, 20, 100]               # of the rankings; default
 
-The folder of the ablation holds
+The folder of the ablation contains
 
-    runs/VARIANT/                   a training run each, as `baleen train` leaves it
+    runs/VARIANT/                   training runs of `baleen train`
     rows/ROW/                       a model for --model: it names the folders of its components
     indexes/VARIANT/COLLECTION/     for --index
-    results/ROW/QUESTIONS.jsonl     as `baleen eval --out` writes it
+    results/ROW/QUESTIONS.jsonl     results of `baleen eval --out`
     plots/QUESTIONS/                recall curves, if matplotlib is installed
     ablation.json, ablation.md      the tables
     settings.json                   settings that all rows share, with a digest of each collection
@@ -253,7 +253,7 @@ class Report:
 
 
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
-    """Run the missing steps of the plan's rows; report all rows of the folder that are complete."""
+    """Run the missing steps of the plan's rows, and report all complete rows of the folder."""
     if started_processes() > 1:
         raise ConfigError("an ablation takes one process: start it without torchrun")
     return Ablation(plan, folder, device).run()
@@ -461,7 +461,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", type=Path, help="a plan for 'baleen train', TOML")
     parser.add_argument("--out", type=Path, help="folder (default: the plan's name and -ablation)")
-    parser.add_argument("--rows", metavar="A,B...", help="of A to G (default: the plan's, or A to F)")
+    parser.add_argument("--rows", metavar="A,B...", help="rows to run, such as A,B,E (default: the plan's, or A to F)")
     parser.add_argument("--limit", type=int, help="the first N questions of each file (default: all)")
     parser.add_argument("--device", help="cpu or cuda (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -2,8 +2,8 @@
 
     python tools/card.py runs/mine --results results/ --out runs/mine/model/README.md
 
-Figures come from files: plan.json, summary.json and environment.json of the run, config.json and the weight headers of the
-model, and results that `baleen eval --json` printed.  Text and tables are in card.md.jinja.
+Figures come from plan.json, summary.json and environment.json of the run, config.json and weight headers of the model,
+and output of `baleen eval --json`.  Text and tables are in card.md.jinja.
 """
 
 from __future__ import annotations
