@@ -170,6 +170,8 @@ def main() -> None:
     corpus = list(pages(options.corpus))
     if options.pages and options.pages < len(corpus):
         corpus = random.Random(0).sample(corpus, options.pages)
+    if not any(each.boundaries for each in corpus):
+        parser.error("no passage has a list of several sentences as its 'text'")
     rows = [found for name in options.only if (found := row(name, corpus)) is not None]
     head = ["splitter", "version", "pages", "precision", "recall", "F1", "thousand characters/s"]
     print(markdown_table(head, rows))
