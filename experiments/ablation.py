@@ -54,11 +54,11 @@ from baleen.data import corpus
 from baleen.data.example import Example
 from baleen.data.formats import read_examples
 from baleen.data.gold import Catalogue
-from baleen.evaluation.evaluate import read_results, results_of, system_contender
-from baleen.evaluation.measures import CUTOFFS, Judge, match_gold
+from baleen.evaluation.evaluate import read_results, run_evaluation, system_target
+from baleen.evaluation.measures import CUTOFFS, Scorer, match_gold
 from baleen.evaluation.results import Result
 from baleen.evaluation.statistics import SAMPLES
-from baleen.evaluation.tables import Entry, columns, entry, hops_table, lineup_table, table
+from baleen.evaluation.tables import RunSummary, columns, hops_table, runs_table, summarize_run, table
 from baleen.hops.config import Pipeline
 from baleen.hops.retriever import Retriever
 from baleen.index.codec.codec import BITS
@@ -347,11 +347,11 @@ class Ablation:
         log.info("evaluating %s on %s", row.name, questions.name)
         system, cutoffs = Baleen(read_model(self.folder / "rows" / row.letter), retriever), self.plan.settings.cutoffs
         depths = self.plan.depths(questions)
-        contender = system_contender(system, questions.dataset, cutoffs, {"k": depths, "hops": len(depths)})
-        judge = Judge(questions.dataset, cutoffs, contender.collection.passage)
+        target = system_target(system, questions.dataset, cutoffs, {"k": depths, "hops": len(depths)})
+        judge = Scorer(questions.dataset, cutoffs, target.collection.passage)
         out = self._results(row, questions)
         out.parent.mkdir(parents=True, exist_ok=True)
-        results_of(contender, self._examples[questions.name], judge, out=out)
+        run_evaluation(target, self._examples[questions.name], judge, out=out)
 
     def _retriever(self, variant: Variant, collection: str) -> Retriever:
         """Load a variant's encoder with its index of a collection; build the index unless it exists and fits."""
@@ -381,7 +381,7 @@ class Ablation:
         write_json(self.folder / JSON, report.document)
         return report
 
-    def _entries(self, questions: Questions) -> tuple[dict[Row, Entry], dict[Row, list[float]]]:
+    def _entries(self, questions: Questions) -> tuple[dict[Row, RunSummary], dict[Row, list[float]]]:
         """The summaries of all complete rows, and their words of context after each hop; draws the curves."""
         found = {row: results for row in ROWS.values() if (results := self._complete(row, questions))}
         try:
@@ -389,7 +389,7 @@ class Ablation:
             draw(figures(runs), self.folder / "plots" / questions.name)
         except MissingExtraError as error:
             log.warning("no figures: %s", error)
-        entries = {row: entry(row.name, results, SAMPLES) for row, results in found.items()}
+        entries = {row: summarize_run(row.name, results, SAMPLES) for row, results in found.items()}
         return entries, {row: [words for _, words in words_after_hops(results)] for row, results in found.items()}
 
     def _complete(self, row: Row, questions: Questions) -> list[Result]:
@@ -422,7 +422,9 @@ def _noting(passages: Iterable[Passage], digest: Any) -> Iterator[Passage]:
 # Report
 
 
-def _document(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[Row, list[float]]) -> dict[str, Any]:
+def _document(
+    questions: Questions, entries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]
+) -> dict[str, Any]:
     metrics = columns(questions.dataset, list(entries.values()))
     rows = [
         {
@@ -438,7 +440,7 @@ def _document(questions: Questions, entries: Mapping[Row, Entry], words: Mapping
     }  # fmt: skip
 
 
-def _section(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[Row, list[float]]) -> str:
+def _section(questions: Questions, entries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]) -> str:
     own = list(entries.values())
     metrics = columns(questions.dataset, own)
     hops = range(max(map(len, words.values())))
@@ -447,7 +449,7 @@ def _section(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[
         [
             f"## {questions.dataset} ({questions.file})",
             hops_table(own, metrics[0]),
-            lineup_table(own, metrics),
+            runs_table(own, metrics),
             "Words of context after each hop:",
             table(["run", *(f"hop {hop + 1}" for hop in hops)], context),
         ]

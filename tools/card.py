@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from baleen.core.errors import BaleenError, CheckpointError, ConfigError, DatasetError, TrainingError
 from baleen.evaluation.results import model_digest
 from baleen.evaluation.statistics import Summary
-from baleen.evaluation.tables import Entry, columns, hop_numbers, hops_table, lineup_table
+from baleen.evaluation.tables import RunSummary, columns, hop_numbers, hops_table, runs_table
 from baleen.models.folder import COMPONENTS, ModelFolder, read_model
 
 Json = Mapping[str, Any]
@@ -118,7 +118,7 @@ def make_card(
         starts=[Path(each).name for each in dict.fromkeys(starts)],
         retriever_card=retriever_bases is not None,
         results=[(*key, list(group)) for key, group in groupby(evaluations, questions_of)],
-        tables={"columns": columns, "lineup": lineup_table, "hops": hops_table, "hop_numbers": hop_numbers},
+        tables={"columns": columns, "lineup": runs_table, "hops": hops_table, "hop_numbers": hop_numbers},
         licence={"mit": "MIT", "other": "not settled"}.get(licence, licence),
         origins={
             hub or (short_path(each) if each == ready else Path(each).name): BACKBONES.get(hub or "")
@@ -279,7 +279,10 @@ def read_results(places: Iterable[Path], digest: str) -> Iterator[Json]:
             )
         try:
             hops = {int(count): read_summary(group) for count, group in found.get("by_hops", {}).items()}
-            entry, dropped = Entry(file.stem, read_summary(found), hops), len(found.get("gold", {}).get("dropped", ()))
+            entry, dropped = (
+                RunSummary(file.stem, read_summary(found), hops),
+                len(found.get("gold", {}).get("dropped", ())),
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DatasetError(f"{file}: malformed figures; expected what `baleen eval --json` writes") from None
         conditions = {key: value for key, value in run.items() if key not in NOT_CONDITIONS}

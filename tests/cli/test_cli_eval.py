@@ -339,8 +339,8 @@ def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """With the threads that are asked for, and over the index of its own model where none is named."""
-    from baleen.cli.evaluate import Asked, open_contender
-    from baleen.evaluation.collection import Indexed
+    from baleen.cli.evaluate import Asked, open_target
+    from baleen.evaluation.collection import IndexedCorpus
 
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(home))  # which holds no default model
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -351,8 +351,8 @@ def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
             dataset="own", cutoffs=(5,), index=None, model=model, corpus=(), run=None, options={}, device="cpu",
             threads=2, baseline=baseline, first=first, first_model=first_model, instruction="", exact=False,
         )  # fmt: skip
-        collection = open_contender(asked).collection
-        assert isinstance(collection, Indexed)
+        collection = open_target(asked).collection
+        assert isinstance(collection, IndexedCorpus)
         assert (collection.index.threads, collection.index.device) == (2, "cpu")
         assert collection.index.manifest.encoder == tiny_encoder(tmp_path / baseline).fingerprint
 

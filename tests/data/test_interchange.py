@@ -15,7 +15,7 @@ from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Ranking
 from baleen.data.beir import is_beir, read_beir
 from baleen.data.example import NOT_ENOUGH, SUPPORTED, Example
 from baleen.evaluation import measures
-from baleen.evaluation.measures import CUTOFFS, Judge
+from baleen.evaluation.measures import CUTOFFS, Scorer
 from baleen.evaluation.results import Prediction, Result
 from baleen.evaluation.statistics import summarize
 from baleen.evaluation.submission import submission, write_submission
@@ -102,7 +102,7 @@ def test_pytrec_eval_agrees(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     rng, pids = random.Random(0), [f"p{number}" for number in range(200)]
     examples = [Example(f"q{n}", "x", tuple(rng.sample(pids, rng.randint(1, 4)))) for n in range(40)]
-    judge = Judge("own", CUTOFFS, {}.__getitem__)
+    judge = Scorer("own", CUTOFFS, {}.__getitem__)
     results = [judge.result(example, Prediction(hit_list(*rng.sample(pids, 150)))) for example in examples]
     write_run(results, tmp_path / "run")
     write_qrels(examples, tmp_path / "qrels")
@@ -221,7 +221,7 @@ def test_what_hover_would_make_of_it_is_what_we_measure() -> None:
     example = Example("q1", "A claim.", ("p0", "p2"), (("p0", 1), ("p2", 1)), label=SUPPORTED, hops=2)
     sentences = tuple(fact for fact in FACTS if fact.sid != WHOLE_PASSAGE)
     prediction = Prediction(hit_list("p0", "p2"), sentences, condensed=True, label=SUPPORTED)
-    found = measures.judge_hover(example, prediction, (2,))
+    found = measures.hover_measures(example, prediction, (2,))
     assert (found["sentence_em"], found["label_accuracy"]) == (float(ours == theirs), 1)
     assert found["sentence_f1"] == pytest.approx(f1)
 

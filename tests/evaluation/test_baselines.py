@@ -16,7 +16,7 @@ from baleen.evaluation.baselines.baseline import BaselineConfig, open_baseline
 from baleen.evaluation.baselines.bm25 import BM25
 from baleen.evaluation.baselines.colbert import ColBERT, IndexedColBERT
 from baleen.evaluation.baselines.dense import BGE_INSTRUCTION, Dense, SingleVectorEncoder
-from baleen.evaluation.collection import Corpus, Indexed
+from baleen.evaluation.collection import Corpus, IndexedCorpus
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
 from baleen.index.scoring import maxsim
@@ -166,7 +166,7 @@ def test_colbert_over_an_index_is_the_same_up_to_its_codec(home: Path) -> None:
 def test_each_is_opened_by_its_name(home: Path) -> None:
     pytest.importorskip("bm25s")
     model = str(home / "model")
-    corpus, indexed = Corpus(CORPUS), Indexed(Index.open(home / "index"))
+    corpus, indexed = Corpus(CORPUS), IndexedCorpus(Index.open(home / "index"))
     assert {passage.pid for passage in indexed} == {passage.pid for passage in corpus}
     for config, kind in (
         (BaselineConfig("bm25"), "BM25"),

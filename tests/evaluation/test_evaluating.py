@@ -14,8 +14,8 @@ from baleen.core.errors import DatasetError
 from baleen.core.progress import Bar
 from baleen.core.types import Answer, Condensed, Hit, Query, Ranking, Trace, Verdict
 from baleen.data.example import Example
-from baleen.evaluation.evaluate import Ranked, Recorded, System, evaluate, read_results
-from baleen.evaluation.measures import Judge
+from baleen.evaluation.evaluate import BaselinePredictor, RunPredictor, SystemPredictor, evaluate_batches, read_results
+from baleen.evaluation.measures import Scorer
 from baleen.evaluation.results import Prediction
 from baleen.hops.pipeline import run_hops
 from hop_fakes import chain
@@ -35,13 +35,13 @@ class Counting:
         return [Prediction(FIRST) for _ in examples]
 
 
-def judge(*cutoffs: int) -> Judge:
-    return Judge("own", cutoffs or (5, 20), {}.__getitem__)
+def judge(*cutoffs: int) -> Scorer:
+    return Scorer("own", cutoffs or (5, 20), {}.__getitem__)
 
 
 def test_questions_go_through_in_batches_and_in_order() -> None:
     predictor = Counting()
-    batches = list(evaluate(EXAMPLES, predictor, judge(), batch_size=2))
+    batches = list(evaluate_batches(EXAMPLES, predictor, judge(), batch_size=2))
     assert predictor.sizes == [2, 2, 1]
     assert [result.example.qid for batch in batches for result in batch] == [example.qid for example in EXAMPLES]
     assert [result.metrics["all@5"] for batch in batches for result in batch] == [1, 0, 1, 0, 1]
@@ -55,16 +55,18 @@ def test_the_running_figure_stands_beside_the_bar(monkeypatch: pytest.MonkeyPatc
         yield Bar(lambda _, text: notes.append(text))
 
     monkeypatch.setattr("baleen.evaluation.evaluate.progress", shown)
-    results = [result for batch in evaluate(EXAMPLES[:2], Counting(), judge(), batch_size=1) for result in batch]
+    results = [
+        result for batch in evaluate_batches(EXAMPLES[:2], Counting(), judge(), batch_size=1) for result in batch
+    ]
     assert list(dict.fromkeys(notes)) == ["all@20 100.0", "all@20 50.0"]
     notes.clear()
-    list(evaluate(EXAMPLES[2:3], Counting(), judge(), before=results))
+    list(evaluate_batches(EXAMPLES[2:3], Counting(), judge(), before=results))
     assert notes[-1] == "all@20 66.7"
     assert judge(3, 7).headline == "all@7"
 
 
 def test_somebodys_rankings_are_taken_by_question() -> None:
-    predictor = Recorded({"q1": FIRST})
+    predictor = RunPredictor({"q1": FIRST})
     assert [each.ranking.pids for each in predictor.predict(EXAMPLES[:2])] == [(), ("p0",)]
 
 
@@ -75,7 +77,7 @@ def test_a_baseline_is_asked_as_deep_as_it_is_judged() -> None:
         def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
             return [Ranking((Hit(f"{text}, {k} deep", 1.0),)) for text in texts]
 
-    (prediction,) = Ranked(Asked(), 7).predict(EXAMPLES[:1])
+    (prediction,) = BaselinePredictor(Asked(), 7).predict(EXAMPLES[:1])
     assert prediction.ranking.pids == ("text 0, 7 deep",)
     assert not prediction.condensed
 
@@ -128,20 +130,20 @@ MIXED = [Example("a", "x", label="refuted"), Example("b", "y", answer="z"), Exam
 )
 def test_the_dataset_or_the_question_says_who_reads(dataset: str, said: list[tuple[str | None, str | None]]) -> None:
     system: Any = Reads("verifier", "answerer")
-    predictions = System(system, dataset, {"k": 2}).predict(MIXED)
+    predictions = SystemPredictor(system, dataset, {"k": 2}).predict(MIXED)
     assert [(each.label, each.answer) for each in predictions] == said
     assert all(len(each.ranking) == 2 and each.condensed for each in predictions)
 
 
 def test_what_no_reader_says_is_left_open() -> None:
     system: Any = Reads("answerer")
-    predictions = System(system, "own", {"k": 2}).predict(MIXED)
+    predictions = SystemPredictor(system, "own", {"k": 2}).predict(MIXED)
     assert [(each.label, each.answer) for each in predictions] == [(None, None), (None, "Vardal"), (None, None)]
 
 
 def test_a_file_of_results_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    (results,) = evaluate(EXAMPLES, Counting(), judge())
+    (results,) = evaluate_batches(EXAMPLES, Counting(), judge())
     path.write_text("".join(json.dumps({"run": {"system": "x"}, **result.to_json()}) + "\n" for result in results))
     stored = read_results(path)
     assert (stored.run, stored.results) == ({"system": "x"}, results)

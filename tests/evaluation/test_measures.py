@@ -14,7 +14,7 @@ from baleen.core.types import Condensed as Read
 from baleen.data.example import LABELS, NOT_ENOUGH, NOT_SUPPORTED, REFUTED, SUPPORTED, Example, token_f1
 from baleen.data.gold import Catalogue
 from baleen.evaluation import measures
-from baleen.evaluation.measures import Judge, match_gold
+from baleen.evaluation.measures import Scorer, match_gold
 from baleen.evaluation.results import Prediction, Result
 from fakes import CORPUS
 
@@ -102,16 +102,16 @@ def test_answers_compare_as_squad_does() -> None:
 
 
 def test_retrieval_at_k_is_over_supported_claims() -> None:
-    assert measures.judge_hover(CLAIM, Prediction(ranked("p0", "p2")), (2,))["retrieval@2"] == 1
+    assert measures.hover_measures(CLAIM, Prediction(ranked("p0", "p2")), (2,))["retrieval@2"] == 1
     refuted = Example("q", "x", ("p0",), label=NOT_SUPPORTED)
-    assert measures.judge_hover(refuted, Prediction(ranked("p0")), (2,)) == {"all@2": 1, "mean@2": 1}
+    assert measures.hover_measures(refuted, Prediction(ranked("p0")), (2,)) == {"all@2": 1, "mean@2": 1}
 
 
 def test_titles_that_are_spelt_in_two_ways_are_one() -> None:
     composed, decomposed = (unicodedata.normalize(form, "Beyoncé") for form in ("NFC", "NFD"))
     assert composed != decomposed
     example = Example("q", "x", (composed,), ((composed, 0),), label=SUPPORTED, hops=1)
-    found = measures.judge_hover(example, chosen((decomposed, 0), label=SUPPORTED), (2,))
+    found = measures.hover_measures(example, chosen((decomposed, 0), label=SUPPORTED), (2,))
     names = ("passage_em", "passage_f1", "sentence_em", "sentence_f1", "hover_score")
     assert [found[name] for name in names] == [1] * 5
 
@@ -145,25 +145,25 @@ def test_the_number_of_documents_grows_with_the_hops() -> None:
 
 def test_the_hover_score_needs_the_right_label() -> None:
     places = (("p0", 1), ("p2", 0))
-    assert measures.judge_hover(CLAIM, chosen(*places, label=SUPPORTED), (2,))["hover_score"] == 1
-    assert measures.judge_hover(CLAIM, chosen(*places, label=NOT_SUPPORTED), (2,))["hover_score"] == 0
-    assert "hover_score" not in measures.judge_hover(CLAIM, chosen(*places), (2,))
+    assert measures.hover_measures(CLAIM, chosen(*places, label=SUPPORTED), (2,))["hover_score"] == 1
+    assert measures.hover_measures(CLAIM, chosen(*places, label=NOT_SUPPORTED), (2,))["hover_score"] == 0
+    assert "hover_score" not in measures.hover_measures(CLAIM, chosen(*places), (2,))
     unknown = Example("q", "x", ("p0", "p2"), label=SUPPORTED)
-    assert "hover_score" not in measures.judge_hover(unknown, chosen(*places, label=SUPPORTED), (2,))
+    assert "hover_score" not in measures.hover_measures(unknown, chosen(*places, label=SUPPORTED), (2,))
 
 
 # HotPotQA
 
 
 def test_passage_em_is_of_the_facts_or_of_the_first_two() -> None:
-    assert measures.judge_hotpotqa(QUESTION, Prediction(ranked("p2", "p0", "p1")), (2,))["passage_em"] == 1
-    assert measures.judge_hotpotqa(QUESTION, Prediction(ranked("p2", "p1", "p0")), (2,))["passage_em"] == 0
-    assert measures.judge_hotpotqa(QUESTION, chosen(("p0", 0), ("p2", 0)), (2,))["passage_em"] == 1
-    assert measures.judge_hotpotqa(QUESTION, chosen(("p0", 0), ("p2", 0), ("p1", 0)), (2,))["passage_em"] == 0
+    assert measures.hotpotqa_measures(QUESTION, Prediction(ranked("p2", "p0", "p1")), (2,))["passage_em"] == 1
+    assert measures.hotpotqa_measures(QUESTION, Prediction(ranked("p2", "p1", "p0")), (2,))["passage_em"] == 0
+    assert measures.hotpotqa_measures(QUESTION, chosen(("p0", 0), ("p2", 0)), (2,))["passage_em"] == 1
+    assert measures.hotpotqa_measures(QUESTION, chosen(("p0", 0), ("p2", 0), ("p1", 0)), (2,))["passage_em"] == 0
 
 
 def test_answer_recall_is_the_answer_in_one_of_the_first_k() -> None:
-    judge = Judge("hotpotqa", (1, 2), {passage.pid: passage for passage in CORPUS}.__getitem__)
+    judge = Scorer("hotpotqa", (1, 2), {passage.pid: passage for passage in CORPUS}.__getitem__)
     found = judge.result(QUESTION, Prediction(ranked("p0", "p2"))).metrics
     assert (found["answer_recall@1"], found["answer_recall@2"]) == (0, 1)
     assert (found["passage_recall@1"], found["passage_recall@2"]) == (0, 1)
@@ -181,15 +181,15 @@ def test_an_answer_is_found_as_whole_words_in_text_or_title() -> None:
 @pytest.mark.parametrize("answer", ["yes", "No", " yes."])
 def test_yes_and_no_are_left_out_of_answer_recall(answer: str) -> None:
     example = Example("q", "x", ("p0",), answer=answer)
-    assert not any(name.startswith("answer_recall") for name in measures.judge_hotpotqa(example, Prediction(), (2,)))
+    assert not any(name.startswith("answer_recall") for name in measures.hotpotqa_measures(example, Prediction(), (2,)))
 
 
 def test_joint_multiplies_precisions_and_recalls() -> None:
-    found = measures.judge_hotpotqa(QUESTION, chosen(("p0", 1), ("p2", 0), answer="mayor Ivo Brandt"), (2,))
+    found = measures.hotpotqa_measures(QUESTION, chosen(("p0", 1), ("p2", 0), answer="mayor Ivo Brandt"), (2,))
     precision, recall = (2 / 3) * (1 / 2), 1 * (1 / 2)
     assert found["joint_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
     assert found["joint_em"] == 0
-    right = measures.judge_hotpotqa(QUESTION, chosen(("p2", 1), ("p0", 1), answer="Ivo Brandt"), (2,))
+    right = measures.hotpotqa_measures(QUESTION, chosen(("p2", 1), ("p0", 1), answer="Ivo Brandt"), (2,))
     assert (right["joint_em"], right["joint_f1"]) == (1, 1)
     assert measures.joint(QUESTION, chosen(("p0", 1), answer="yes")) == {"joint_em": 0, "joint_f1": 0}
     assert measures.joint(QUESTION, chosen(("p0", 1))) == {}
@@ -215,19 +215,19 @@ def test_a_trace_becomes_a_prediction_with_its_evidence_best_first() -> None:
 
 
 def test_results_go_to_json_and_back() -> None:
-    result = Judge("hover", CUTOFFS, {}.__getitem__).result(CLAIM, chosen(("p0", 1), label=REFUTED))
+    result = Scorer("hover", CUTOFFS, {}.__getitem__).result(CLAIM, chosen(("p0", 1), label=REFUTED))
     assert Result.from_json(result.to_json()) == result
 
 
 def test_every_dataset_is_judged_by_what_it_knows() -> None:
     for dataset in ("2wiki", "musique", "exfever", "own"):
-        judge = Judge(dataset, (5, 2, 2), {}.__getitem__)
+        judge = Scorer(dataset, (5, 2, 2), {}.__getitem__)
         assert set(judge.result(QUESTION, chosen(("p0", 1), answer="x")).metrics) == {
             *(f"{kind}@{k}" for kind in ("all", "mean") for k in (2, 5)),
             "passage_em", "passage_f1", "sentence_em", "sentence_f1", "answer_em", "answer_f1",
         }  # fmt: skip
     with pytest.raises(ConfigError, match="at least 1"):
-        Judge("own", (0,), {}.__getitem__)
+        Scorer("own", (0,), {}.__getitem__)
 
 
 def test_gold_sentences_count_only_where_the_corpus_has_all_of_them() -> None:

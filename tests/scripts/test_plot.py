@@ -12,13 +12,13 @@ import pytest
 from baleen.core.errors import MissingExtraError
 from baleen.core.types import Hit, Ranking
 from baleen.data.example import Example
-from baleen.evaluation.results import Prediction, Result, Taken
+from baleen.evaluation.results import HopSummary, Prediction, Result
 from plot import Curve, Figure, draw, figures, main, recall_after_hops, recall_at_k, recall_by_hops, words_after_hops
 
 
 def result(qid: str, gold: tuple[str, ...], *taken: tuple[str, int], hops: int | None = 2) -> Result:
     """A question whose hops found the passages of each word, one a letter, with so many words of context after them."""
-    found = tuple(Taken(tuple(word), words) for word, words in taken)
+    found = tuple(HopSummary(tuple(word), words) for word, words in taken)
     ranking = Ranking(tuple(Hit(pid, 0.0) for hop in found for pid in hop.pids))
     return Result(Example(qid, "x", gold, hops=hops), Prediction(ranking, hops=found))
 

@@ -13,9 +13,9 @@ from baleen.cli.options import JsonOption
 from baleen.evaluation.results import told_threshold
 
 if TYPE_CHECKING:
-    from baleen.evaluation.evaluate import Stored
+    from baleen.evaluation.evaluate import StoredResults
     from baleen.evaluation.statistics import Comparison
-    from baleen.evaluation.tables import Entry
+    from baleen.evaluation.tables import RunSummary
 
 
 RunsArgument = Annotated[
@@ -81,11 +81,11 @@ def table(
     as_json: JsonOption = False,
 ) -> None:
     """Print several runs in one Markdown table: a row for each, a column for each metric."""
-    from baleen.evaluation.tables import entry
+    from baleen.evaluation.tables import summarize_run
 
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[RunSummary]] = {}
     for name, stored in read_runs(runs).items():
-        groups.setdefault(str(stored.run.get("dataset")), []).append(entry(name, stored.results))
+        groups.setdefault(str(stored.run.get("dataset")), []).append(summarize_run(name, stored.results))
     if as_json:
         told = {dataset: [each.to_json() for each in entries] for dataset, entries in groups.items()}
         typer.echo(json.dumps(told, ensure_ascii=False))
@@ -93,11 +93,11 @@ def table(
     typer.echo("\n\n".join(_lineup(dataset, entries, metric) for dataset, entries in groups.items()))
 
 
-def read_runs(arguments: list[str]) -> dict[str, Stored]:
+def read_runs(arguments: list[str]) -> dict[str, StoredResults]:
     """Results by the name of the run: the one that is given, or the file's without its ending."""
     from baleen.evaluation.evaluate import read_results
 
-    runs: dict[str, Stored] = {}
+    runs: dict[str, StoredResults] = {}
     for argument in arguments:
         given, _, rest = argument.rpartition("=")
         path = Path(argument) if Path(argument).is_file() else Path(rest)
@@ -108,15 +108,15 @@ def read_runs(arguments: list[str]) -> dict[str, Stored]:
     return runs
 
 
-def _lineup(dataset: str, entries: list[Entry], metric: list[str] | None) -> str:
-    from baleen.evaluation.tables import columns, hop_numbers, hops_table, lineup_table
+def _lineup(dataset: str, entries: list[RunSummary], metric: list[str] | None) -> str:
+    from baleen.evaluation.tables import columns, hop_numbers, hops_table, runs_table
 
     metrics = metric or columns(dataset, entries)
     unknown = [name for name in metrics if not any(name in each.whole.metrics for each in entries)]
     if unknown:
         known = ", ".join(dict.fromkeys(name for each in entries for name in each.whole.metrics))
         raise typer.BadParameter(f"no run over {dataset} has the metric '{unknown[0]}'; they have {known}")
-    parts = [dataset, lineup_table(entries, metrics)]
+    parts = [dataset, runs_table(entries, metrics)]
     if len(hop_numbers(entries)) > 1:
         parts.append(hops_table(entries, metrics[0]))
     return "\n\n".join(parts)

@@ -29,13 +29,13 @@ from baleen.cli.hops import (
     run_options,
 )
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
-from baleen.evaluation.results import refuse_packed
+from baleen.evaluation.results import refuse_compressed
 
 if TYPE_CHECKING:
     from baleen.data.example import Example
     from baleen.data.gold import GoldReport
     from baleen.evaluation.collection import Collection
-    from baleen.evaluation.evaluate import Contender
+    from baleen.evaluation.evaluate import EvaluationTarget
     from baleen.evaluation.results import Result
     from baleen.models.device import Precision
 
@@ -120,30 +120,30 @@ class Asked:
         return self.model if self.baseline == "colbert" else self.first_model
 
 
-def open_contender(asked: Asked) -> Contender:
+def open_target(asked: Asked) -> EvaluationTarget:
     if asked.takes_hops:
         return _system(asked)
     return _baseline(asked) if asked.baseline is not None else _recorded(asked)
 
 
-def _system(asked: Asked) -> Contender:
-    from baleen.evaluation.evaluate import system_contender
+def _system(asked: Asked) -> EvaluationTarget:
+    from baleen.evaluation.evaluate import system_target
     from baleen.system import Baleen
 
     system = Baleen.load(
         asked.model, asked.index, device=asked.device, threads=asked.threads, precision=asked.precision
     )
     if asked.baseline is None:
-        return system_contender(system, asked.dataset, asked.cutoffs, asked.options)
+        return system_target(system, asked.dataset, asked.cutoffs, asked.options)
     from baleen.evaluation.baselines.colbert import NAME, OPTIONS, colbert_hop
 
-    return system_contender(colbert_hop(system), asked.dataset, asked.cutoffs, {**asked.options, **OPTIONS}, NAME)
+    return system_target(colbert_hop(system), asked.dataset, asked.cutoffs, {**asked.options, **OPTIONS}, NAME)
 
 
-def _baseline(asked: Asked) -> Contender:
+def _baseline(asked: Asked) -> EvaluationTarget:
     from baleen.core.config import from_mapping
     from baleen.evaluation.baselines.baseline import BaselineConfig, open_baseline
-    from baleen.evaluation.evaluate import Contender, Ranked, run_of
+    from baleen.evaluation.evaluate import BaselinePredictor, EvaluationTarget, run_settings
 
     settings = {
         "name": asked.baseline, "model": asked.model, "first": asked.first or FIRST, "first_model": asked.first_model,
@@ -153,26 +153,26 @@ def _baseline(asked: Asked) -> Contender:
     collection = _collection(asked)
     baseline = open_baseline(config, collection)
     name = f"{asked.first or FIRST} + rerank" if asked.baseline == "rerank" else str(asked.baseline)
-    run = run_of(
+    run = run_settings(
         asked.dataset, asked.cutoffs, name, {"settings": dict(baseline.settings), "passages": collection.fingerprint}
     )
-    return Contender(name, Ranked(baseline, max(asked.cutoffs)), collection, run)
+    return EvaluationTarget(name, BaselinePredictor(baseline, max(asked.cutoffs)), collection, run)
 
 
-def _recorded(asked: Asked) -> Contender:
-    from baleen.evaluation.evaluate import Contender, Recorded, run_of
+def _recorded(asked: Asked) -> EvaluationTarget:
+    from baleen.evaluation.evaluate import EvaluationTarget, RunPredictor, run_settings
     from baleen.evaluation.trec import read_run
 
     assert asked.run is not None
     rankings, collection = read_run(asked.run), _collection(asked)
     digest = hashlib.blake2b(asked.run.read_bytes(), digest_size=8).hexdigest()
-    run = run_of(asked.dataset, asked.cutoffs, "run", {"rankings": digest, "passages": collection.fingerprint})
-    return Contender(asked.run.name, Recorded(rankings), collection, run)
+    run = run_settings(asked.dataset, asked.cutoffs, "run", {"rankings": digest, "passages": collection.fingerprint})
+    return EvaluationTarget(asked.run.name, RunPredictor(rankings), collection, run)
 
 
 def _collection(asked: Asked) -> Collection:
     """The files of --corpus, or else the index: the one that is named, or the demonstration's."""
-    from baleen.evaluation.collection import Corpus, Indexed
+    from baleen.evaluation.collection import Corpus, IndexedCorpus
 
     if asked.corpus:
         return Corpus.read(asked.corpus)
@@ -180,10 +180,10 @@ def _collection(asked: Asked) -> Collection:
 
     index = asked.index or _default_index(asked)
     if not asked.searches:
-        return Indexed(Index.open(index))
+        return IndexedCorpus(Index.open(index))
     from baleen.models.device import resolve_device as usable_device
 
-    return Indexed(Index.open(index, device=str(usable_device(asked.device)), threads=asked.threads))
+    return IndexedCorpus(Index.open(index, device=str(usable_device(asked.device)), threads=asked.threads))
 
 
 def _default_index(asked: Asked) -> Path:
@@ -222,7 +222,7 @@ class Outputs:
                 raise typer.BadParameter(f"{path}: there is no folder {path.parent}")
         for path in (self.out, self.submission):
             if path is not None:
-                refuse_packed(path)
+                refuse_compressed(path)
 
 
 def evaluate(
@@ -300,9 +300,9 @@ def evaluate(
     )  # fmt: skip
     start = time.perf_counter()
     questions = _questions(dataset, file)[:limit]
-    contender = open_contender(asked)
-    results, report = _results(contender, asked, questions, missing, outputs, batch_size)
-    told = _document(contender, results, report, samples, seed)
+    target = open_target(asked)
+    results, report = _results(target, asked, questions, missing, outputs, batch_size)
+    told = _document(target, results, report, samples, seed)
     told |= {"dataset": dataset, "file": str(file), "seconds": round(time.perf_counter() - start, 2)}
     typer.echo(json.dumps(told, ensure_ascii=False) if as_json else _page(told))
     _write(outputs, dataset, results)  # last: ids that a format has no room for cost no figures
@@ -326,7 +326,7 @@ def _questions(dataset: str, file: Path) -> list[Example]:
 
 
 def _results(
-    contender: Contender,
+    target: EvaluationTarget,
     asked: Asked,
     questions: Sequence[Example],
     missing: Missing,
@@ -334,17 +334,17 @@ def _results(
     batch_size: int | None,
 ) -> tuple[list[Result], GoldReport]:
     from baleen.evaluation.collection import catalogue
-    from baleen.evaluation.evaluate import results_of
-    from baleen.evaluation.measures import Judge, match_gold
+    from baleen.evaluation.evaluate import run_evaluation
+    from baleen.evaluation.measures import Scorer, match_gold
 
-    examples, report = match_gold(questions, catalogue(contender.collection), missing.value)
+    examples, report = match_gold(questions, catalogue(target.collection), missing.value)
     if report.dropped:
         log.warning(
             "%d of %d questions left out: a gold passage is missing or ambiguous, such as %s",
             len(report.dropped), report.examples, (*report.first_missing, *report.first_ambiguous)[0],
         )  # fmt: skip
-    judge = Judge(asked.dataset, asked.cutoffs, contender.collection.passage)
-    return results_of(contender, examples, judge, out=outputs.out, batch_size=batch_size), report
+    judge = Scorer(asked.dataset, asked.cutoffs, target.collection.passage)
+    return run_evaluation(target, examples, judge, out=outputs.out, batch_size=batch_size), report
 
 
 def _write(outputs: Outputs, dataset: str, results: Sequence[Result]) -> None:
@@ -360,17 +360,17 @@ def _write(outputs: Outputs, dataset: str, results: Sequence[Result]) -> None:
 
 
 def _document(
-    contender: Contender, results: Sequence[Result], report: GoldReport, samples: int, seed: int
+    target: EvaluationTarget, results: Sequence[Result], report: GoldReport, samples: int, seed: int
 ) -> dict[str, Any]:
     from baleen.evaluation.statistics import by_hops, summarize
 
     return {
-        "system": contender.name,
-        "passages": len(contender.collection),
+        "system": target.name,
+        "passages": len(target.collection),
         **summarize(results, samples, seed).to_json(),
         "by_hops": {str(hops): group.to_json() for hops, group in by_hops(results, samples, seed).items()},
         "gold": report.to_json(),
-        "run": dict(contender.run),
+        "run": dict(target.run),
     }
 
 

@@ -32,7 +32,7 @@ from baleen.cli.options import (
 from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
 from baleen.core.errors import ConfigError
 from baleen.data.claims import Claim, check_text, read_claims
-from baleen.evaluation.results import Results, describe_run, line, refuse_packed
+from baleen.evaluation.results import ResultsFile, describe_run, refuse_compressed, result_line
 
 if TYPE_CHECKING:
     from baleen.core.types import Trace
@@ -136,7 +136,7 @@ class Asked:
         if self.out is not None and not self.out.parent.is_dir():
             raise typer.BadParameter(f"--out {self.out}: there is no folder {self.out.parent}")
         if self.out is not None:
-            refuse_packed(self.out)
+            refuse_compressed(self.out)
 
 
 def verify(
@@ -310,10 +310,10 @@ def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mappi
     run = describe_run(task.command, system, config, explained=asked.explain)
     if asked.out is None:
         for results in _batches(task, asked, claims, settings, system):
-            sys.stdout.buffer.write(b"".join(line(run, claim_id, told) for claim_id, told in results))
+            sys.stdout.buffer.write(b"".join(result_line(run, claim_id, told) for claim_id, told in results))
             sys.stdout.buffer.flush()
         return
-    with Results.open(asked.out, run) as kept:
+    with ResultsFile.open(asked.out, run) as kept:
         left = [claim for claim in claims if not kept.holds(claim.id, claim.text)]
         if len(left) < len(claims):
             log.info("%s of %s are in %s already", f"{len(claims) - len(left):,}", f"{len(claims):,}", asked.out)

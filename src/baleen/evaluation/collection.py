@@ -58,7 +58,7 @@ class Corpus:
             raise QueryError(f"no passage of the corpus has the id '{pid}'; a run should name its passages") from None
 
 
-class Indexed:
+class IndexedCorpus:
     """The living passages of an index, read from it as they are asked for."""
 
     def __init__(self, index: Index) -> None:

@@ -21,9 +21,9 @@ from baleen.core.progress import progress
 from baleen.core.types import Ranking, Trace
 from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
-from baleen.evaluation.collection import Collection, Indexed
-from baleen.evaluation.measures import CLAIMS, QUESTIONS, Judge
-from baleen.evaluation.results import Prediction, Result, Results, Run, describe_run, told_threshold
+from baleen.evaluation.collection import Collection, IndexedCorpus
+from baleen.evaluation.measures import CLAIMS, QUESTIONS, Scorer
+from baleen.evaluation.results import Prediction, Result, ResultsFile, Run, describe_run, told_threshold
 from baleen.index.index import Index
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Predictor(Protocol):
     def predict(self, examples: Sequence[Example]) -> list[Prediction]: ...
 
 
-class System:
+class SystemPredictor:
     """Claims are verified and questions answered, where the model has a reader for them; `options` are RunConfig's."""
 
     def __init__(self, system: Baleen, dataset: str, options: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class System:
         return traces if reader is None else conclude(traces, reader)
 
 
-class Ranked:
+class BaselinePredictor:
     """What a baseline ranks, `depth` passages deep."""
 
     def __init__(self, baseline: Baseline, depth: int) -> None:
@@ -86,7 +86,7 @@ class Ranked:
         return [Prediction(ranking) for ranking in self.baseline.rank([each.text for each in examples], self.depth)]
 
 
-class Recorded:
+class RunPredictor:
     """Rankings that somebody else made, by question; a question that has none counts as nothing found."""
 
     def __init__(self, rankings: Mapping[str, Ranking]) -> None:
@@ -101,7 +101,7 @@ CPU_BATCH, DEVICE_BATCH = 4, 64
 
 
 @dataclass(frozen=True)
-class Contender:
+class EvaluationTarget:
     """`run` holds all that the results depend on, but for the questions; `batch_size` is how many go through at once.
 
     On a CPU larger batches gain nothing, and small ones tell sooner how long it will take.
@@ -114,9 +114,9 @@ class Contender:
     batch_size: int = DEVICE_BATCH
 
 
-def system_contender(
+def system_target(
     system: Baleen, dataset: str, cutoffs: Sequence[int], options: Mapping[str, Any], name: str | None = None
-) -> Contender:
+) -> EvaluationTarget:
     """A model over its index; `options` are RunConfig's, `name` what it is called instead of its pipeline."""
     config = override(system.config, **options)
     described = describe_run(COMMAND, system, config, explained=False)
@@ -127,11 +127,11 @@ def system_contender(
         raise ConfigError(
             "the index is not a local one, and its passages cannot be listed; evaluate beside a local index"
         )
-    return Contender(
+    return EvaluationTarget(
         _name(called, config),
-        System(system, dataset, options),
-        Indexed(index),
-        run_of(dataset, cutoffs, called, settings),
+        SystemPredictor(system, dataset, options),
+        IndexedCorpus(index),
+        run_settings(dataset, cutoffs, called, settings),
         CPU_BATCH if system.retriever.encoder.device.type == "cpu" else DEVICE_BATCH,
     )
 
@@ -145,14 +145,14 @@ def _name(called: str, config: RunConfig) -> str:
     return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{threshold}"
 
 
-def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
+def run_settings(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
     return {"command": COMMAND, "dataset": dataset, "at": list(cutoffs), "system": system, **settings}
 
 
-def evaluate(
+def evaluate_batches(
     examples: Sequence[Example],
     predictor: Predictor,
-    judge: Judge,
+    judge: Scorer,
     *,
     batch_size: int = 32,
     before: Sequence[Result] = (),
@@ -171,27 +171,27 @@ def evaluate(
             bar.advance(len(batch))
 
 
-def results_of(
-    contender: Contender,
+def run_evaluation(
+    target: EvaluationTarget,
     examples: Sequence[Example],
-    judge: Judge,
+    judge: Scorer,
     *,
     out: Path | None = None,
     batch_size: int | None = None,
 ) -> list[Result]:
     """The results of all examples, in order; with `out` they are kept there, and those that are there are not made again."""
-    size = batch_size or contender.batch_size
+    size = batch_size or target.batch_size
     if out is None:
-        batches = evaluate(examples, contender.predictor, judge, batch_size=size)
+        batches = evaluate_batches(examples, target.predictor, judge, batch_size=size)
         return [result for batch in batches for result in batch]
-    with Results.open(out, contender.run) as kept:
+    with ResultsFile.open(out, target.run) as kept:
         left = [example for example in examples if not kept.holds(example.qid, example.text)]
         before = read_results(out).results if kept.done else []
         if before:
             log.info("%s of %s are in %s already", f"{len(examples) - len(left):,}", f"{len(examples):,}", out)
         found = {result.example.qid: result for result in before}
         _refuse_other_gold(out, examples, found)
-        for batch in evaluate(left, contender.predictor, judge, batch_size=size, before=before):
+        for batch in evaluate_batches(left, target.predictor, judge, batch_size=size, before=before):
             kept.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
             found |= {result.example.qid: result for result in batch}
     return [found[example.qid] for example in examples]
@@ -206,14 +206,14 @@ def _refuse_other_gold(out: Path, examples: Iterable[Example], found: Mapping[st
             )
 
 
-class Stored(NamedTuple):
+class StoredResults(NamedTuple):
     """What a results file holds: how it was made, and its results in order."""
 
     run: Mapping[str, Any]
     results: list[Result]
 
 
-def read_results(path: Path) -> Stored:
+def read_results(path: Path) -> StoredResults:
     """The results that `baleen eval --out` wrote; whatever else stands there is a DatasetError."""
     run: Mapping[str, Any] = {}
     results: list[Result] = []
@@ -226,7 +226,7 @@ def read_results(path: Path) -> Stored:
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
     if not results:
         raise DatasetError(f"{path}: holds no result; expected what `baleen eval --out` writes")
-    return Stored(run, results)
+    return StoredResults(run, results)
 
 
 def _parsed(line: bytes, place: str) -> tuple[Mapping[str, Any], Result]:

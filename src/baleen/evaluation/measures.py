@@ -145,7 +145,7 @@ def covers(evidence: Iterable[Pair], gold: Collection[Pair], hops: int) -> bool:
     return bool(gold) and hit == {key(name) for name, _ in gold}
 
 
-def judge_hover(example: Example, prediction: Prediction, cutoffs: Sequence[int]) -> Measures:
+def hover_measures(example: Example, prediction: Prediction, cutoffs: Sequence[int]) -> Measures:
     """Every measure of HoVer that applies to a claim."""
     found = retrieval(example, prediction, cutoffs)
     if example.label == SUPPORTED:
@@ -201,7 +201,7 @@ def answer_overlap(answer: str, gold: str) -> Overlap:
     return Overlap(common / max(1, words.total()), common / max(1, expected.total()))
 
 
-def judge_hotpotqa(
+def hotpotqa_measures(
     example: Example, prediction: Prediction, cutoffs: Sequence[int], answer_found: int | None = None
 ) -> Measures:
     """Every measure of HotPotQA that applies to a question; `answer_found` is the `answer_rank` in its ranking."""
@@ -252,7 +252,7 @@ def _whole(example: Example, known: int) -> bool:
     return len(example.facts) == known and {pid for pid, _ in example.facts} == set(example.gold)
 
 
-class Judge:
+class Scorer:
     """Judges predictions for questions of one dataset; `passage` looks a passage up by its pid."""
 
     def __init__(self, dataset: str, cutoffs: Sequence[int], passage: Lookup) -> None:
@@ -275,9 +275,9 @@ class Judge:
 
     def _measure(self, example: Example, prediction: Prediction) -> Measures:
         if self.dataset == "hover":
-            return judge_hover(example, prediction, self.cutoffs)
+            return hover_measures(example, prediction, self.cutoffs)
         if self.dataset == "hotpotqa":
-            return judge_hotpotqa(example, prediction, self.cutoffs, self._answer_rank(example, prediction))
+            return hotpotqa_measures(example, prediction, self.cutoffs, self._answer_rank(example, prediction))
         return (
             retrieval(example, prediction, self.cutoffs) | evidence(example, prediction) | outcome(example, prediction)
         )

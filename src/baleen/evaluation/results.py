@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken(Record):
+class HopSummary(Record):
     """One hop: the passages that it retrieved, best first, and the words of context that were read after it."""
 
     pids: tuple[str, ...]
@@ -55,7 +55,7 @@ class Prediction(Record):
     condensed: bool = False
     label: str | None = None
     answer: str | None = None
-    hops: tuple[Taken, ...] = ()
+    hops: tuple[HopSummary, ...] = ()
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Prediction:
@@ -66,7 +66,7 @@ class Prediction(Record):
             condensed=True,
             label=outcome.label if isinstance(outcome, Verdict) else None,
             answer=outcome.text if isinstance(outcome, Answer) else None,
-            hops=tuple(Taken(hop.ranking.pids, hop.words) for hop in trace.hops),
+            hops=tuple(HopSummary(hop.ranking.pids, hop.words) for hop in trace.hops),
         )
 
     @property
@@ -150,17 +150,17 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def refuse_packed(path: Path) -> None:
+def refuse_compressed(path: Path) -> None:
     """What is written as it comes would be plain under any name."""
     if path.suffix.lower() in files.COMPRESSED:
         raise ConfigError(f"{path}: would not be compressed; choose a name without '{path.suffix}'")
 
 
-def line(run: Run, claim_id: str, told: Mapping[str, Any]) -> bytes:
+def result_line(run: Run, claim_id: str, told: Mapping[str, Any]) -> bytes:
     return json.dumps({"run": run, "id": claim_id, **told}, ensure_ascii=False).encode() + b"\n"
 
 
-class Results:
+class ResultsFile:
     """An open results file; `done` has the text of each claim by the id that a result is there for."""
 
     def __init__(self, path: Path, file: IO[bytes], run: Run) -> None:
@@ -173,7 +173,7 @@ class Results:
     @contextmanager
     def open(cls, path: Path, run: Run) -> Iterator[Self]:
         """Open for appending, and make where it is missing; one process at a time."""
-        refuse_packed(path)
+        refuse_compressed(path)
         with path.open("a+b") as file:
             files.lock(file, ConfigError(f"{path}: another process is writing to it; wait, or choose another --out"))
             yield cls(path, file, run)
@@ -191,7 +191,7 @@ class Results:
 
     def append(self, results: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """(id, document) pairs, on disk when this returns."""
-        self._file.write(b"".join(line(self.run, claim_id, told) for claim_id, told in results))
+        self._file.write(b"".join(result_line(self.run, claim_id, told) for claim_id, told in results))
         self._file.flush()
         os.fsync(self._file.fileno())
 

@@ -17,7 +17,7 @@ from typing import Any
 from baleen.core import files
 from baleen.core.errors import ConfigError
 from baleen.data.example import SUPPORTED
-from baleen.evaluation.results import Prediction, Result, refuse_packed
+from baleen.evaluation.results import Prediction, Result, refuse_compressed
 
 DATASETS = ("hover", "hotpotqa")
 
@@ -43,7 +43,7 @@ def submission(dataset: str, results: Sequence[Result]) -> Any:
 
 def write_submission(dataset: str, results: Sequence[Result], path: Path) -> None:
     """Write the document to a file that is there whole or not at all."""
-    refuse_packed(path)
+    refuse_compressed(path)
     with files.replacing(path) as aside:
         aside.write_text(json.dumps(submission(dataset, results), ensure_ascii=False) + "\n", "utf-8")
 

@@ -27,7 +27,7 @@ OTHERS = ("all@20", "all@100", "mean@5", *_CLAIMS, "answer_em", "answer_f1")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Record):
+class RunSummary(Record):
     """A run of the table: all its questions, and those of each number of hops."""
 
     name: str
@@ -35,12 +35,12 @@ class Entry(Record):
     hops: Mapping[int, Summary] = field(default_factory=dict)
 
 
-def entry(name: str, results: Sequence[Result], samples: int = 0) -> Entry:
+def summarize_run(name: str, results: Sequence[Result], samples: int = 0) -> RunSummary:
     """With intervals of `samples` resamplings, or without any."""
-    return Entry(name, summarize(results, samples), by_hops(results, samples))
+    return RunSummary(name, summarize(results, samples), by_hops(results, samples))
 
 
-def columns(dataset: str, entries: Sequence[Entry]) -> list[str]:
+def columns(dataset: str, entries: Sequence[RunSummary]) -> list[str]:
     """The metrics of a dataset's table that some run has; of rankings with other cutoffs, recall at the deepest."""
     known = list(dict.fromkeys(name for each in entries for name in each.whole.metrics))
     found = [name for name in COLUMNS.get(dataset, OTHERS) if name in known]
@@ -49,7 +49,7 @@ def columns(dataset: str, entries: Sequence[Entry]) -> list[str]:
     return found or known
 
 
-def hop_numbers(entries: Sequence[Entry]) -> list[int]:
+def hop_numbers(entries: Sequence[RunSummary]) -> list[int]:
     return sorted({number for each in entries for number in each.hops})
 
 
@@ -85,7 +85,7 @@ def _interval(bounds: tuple[float, float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.1f} to {bounds[1]:.1f}"
 
 
-def lineup_table(entries: Sequence[Entry], metrics: Sequence[str]) -> str:
+def runs_table(entries: Sequence[RunSummary], metrics: Sequence[str]) -> str:
     """A row for each run, a column for each metric."""
     rows = [
         [each.name, f"{each.whole.questions:,}", *(_value(each.whole, name) for name in metrics)] for each in entries
@@ -93,7 +93,7 @@ def lineup_table(entries: Sequence[Entry], metrics: Sequence[str]) -> str:
     return table(["run", "questions", *metrics], rows)
 
 
-def hops_table(entries: Sequence[Entry], metric: str) -> str:
+def hops_table(entries: Sequence[RunSummary], metric: str) -> str:
     """A row for each run, and one metric over all questions and over those of each number of hops."""
     numbers = hop_numbers(entries)
     rows = [

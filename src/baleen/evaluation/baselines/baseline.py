@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 from baleen.core.errors import ConfigError
 from baleen.core.progress import track
 from baleen.core.types import Hit, Ranking
-from baleen.evaluation.collection import Collection, Indexed
+from baleen.evaluation.collection import Collection, IndexedCorpus
 
 
 class Baseline(Protocol):
@@ -82,7 +82,7 @@ def _open_colbert(config: BaselineConfig, collection: Collection) -> Baseline:
     from baleen.models.encoder import Encoder
 
     encoder = Encoder.load(config.model or default_model(), device=config.device)
-    if isinstance(collection, Indexed):
+    if isinstance(collection, IndexedCorpus):
         return IndexedColBERT(Retriever(encoder, collection.index), config.exact)
     return ColBERT(track(collection, "encoding", unit="passages"), encoder)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from baleen.data.example import Example
 from baleen.evaluation.results import Prediction, Result
-from baleen.evaluation.tables import columns, entry, hop_numbers, hops_table, lineup_table
+from baleen.evaluation.tables import columns, hop_numbers, hops_table, runs_table, summarize_run
 
 
 def result(qid: str, hops: int | None, **metrics: float) -> Result:
@@ -17,23 +17,23 @@ THEIRS = [result("q1", 2, retrieval_at_100=0, all_at_100=0, passage_em=1)]
 
 
 def test_columns_are_the_papers_and_only_those_that_some_run_has() -> None:
-    entries = [entry("ours", OURS), entry("theirs", THEIRS)]
+    entries = [summarize_run("ours", OURS), summarize_run("theirs", THEIRS)]
     assert columns("hover", entries) == ["retrieval@100", "all@100", "passage_em"]
     assert columns("own", entries) == ["all@100", "passage_em"]
 
 
 def test_with_other_cutoffs_recall_at_the_deepest_comes_first() -> None:
     deep = [result("q1", 2, all_at_3=0, all_at_7=1, mean_at_7=1, passage_em=1)]
-    assert columns("musique", [entry("ours", deep)]) == ["all@7", "passage_em"]
+    assert columns("musique", [summarize_run("ours", deep)]) == ["all@7", "passage_em"]
 
 
 def test_where_none_of_them_is_there_every_metric_is_a_column() -> None:
-    assert columns("musique", [entry("ours", [result("q1", 2, joint_em=1)])]) == ["joint_em"]
+    assert columns("musique", [summarize_run("ours", [result("q1", 2, joint_em=1)])]) == ["joint_em"]
 
 
 def test_a_row_for_each_run_tells_over_how_many_questions() -> None:
-    entries = [entry("ours", OURS), entry("the | other", THEIRS)]
-    assert lineup_table(entries, ["retrieval@100", "all@100", "passage_em"]).splitlines() == [
+    entries = [summarize_run("ours", OURS), summarize_run("the | other", THEIRS)]
+    assert runs_table(entries, ["retrieval@100", "all@100", "passage_em"]).splitlines() == [
         "| run | questions | retrieval@100 | all@100 | passage_em |",
         "| --- | --- | --- | --- | --- |",
         "| ours | 2 | 100.0 (of 1) | 50.0 | - |",
@@ -42,7 +42,7 @@ def test_a_row_for_each_run_tells_over_how_many_questions() -> None:
 
 
 def test_by_hops_a_run_without_such_questions_has_a_gap() -> None:
-    entries = [entry("ours", OURS), entry("theirs", THEIRS)]
+    entries = [summarize_run("ours", OURS), summarize_run("theirs", THEIRS)]
     assert hop_numbers(entries) == [2, 3]
     assert hops_table(entries, "all@100").splitlines()[2:] == [
         "| ours | 50.0 | 100.0 | 0.0 |",
@@ -51,8 +51,8 @@ def test_by_hops_a_run_without_such_questions_has_a_gap() -> None:
 
 
 def test_an_entry_goes_to_json_with_intervals_where_they_are_asked_for() -> None:
-    told = entry("ours", OURS, samples=10).to_json()
+    told = summarize_run("ours", OURS, samples=10).to_json()
     assert told["whole"]["metrics"]["all@100"] == 50.0
     assert set(told["hops"]) == {2, 3}
     assert told["whole"]["intervals"]
-    assert not entry("ours", OURS).whole.intervals
+    assert not summarize_run("ours", OURS).whole.intervals
