@@ -194,7 +194,7 @@ class TestRefusals:
         assert baleen("corpus.jsonl", "--out", "c.jsonl", *arguments).code == ConfigError.exit_code
 
     @pytest.mark.parametrize(
-        ("out", "message"), [("claims.txt", "cannot tell the format"), ("nowhere/claims.jsonl", "no such folder")]
+        ("out", "message"), [("claims.txt", "unknown format"), ("nowhere/claims.jsonl", "no such folder")]
     )
     def test_of_a_file_that_cannot_be_written_before_anything_is_read(
         self, baleen: Baleen, out: str, message: str

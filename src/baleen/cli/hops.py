@@ -31,7 +31,8 @@ from baleen.cli.options import (
 )
 from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
 from baleen.core.errors import ConfigError
-from baleen.data.claims import Claim, check_text, read_claims
+from baleen.core.types import Query
+from baleen.data.claims import Claim, read_claims
 from baleen.evaluation.results import ResultsFile, describe_run, refuse_compressed, result_line
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[
         claims = read_claims(asked.file)
         _run_file(task, asked, claims, settings, load())
     elif asked.text is not None:
-        text = check_text(asked.text)
+        text = Query(asked.text).checked().text
         _run_one(task, asked, text, settings, load())
 
 

@@ -13,7 +13,6 @@ import typer
 
 from baleen.cli.options import JsonOption
 from baleen.cli.show import some
-from baleen.data.claims import read_dataset_file
 
 if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
@@ -57,6 +56,7 @@ def synthesize(
     from baleen.data.corpus import Tally, check_writable
     from baleen.data.corpus import estimate_count as expected
     from baleen.data.corpus import read_passages as read
+    from baleen.data.formats import read_examples
     from baleen.synthesis.graph import read_graph
     from baleen.synthesis.synthesizing import Synthesizer
     from baleen.synthesis.tallying import Tallied
@@ -66,7 +66,7 @@ def synthesize(
         hops, kinds, balanced, limit=limit, seed=seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved
     )
     check_writable(out)  # before the time that reading a corpus takes
-    examples = [example for item in avoid or [] for example in read_dataset_file(item)]
+    examples = [example for item in avoid or [] for example in read_examples(*_dataset_file(item))]
     total = expected(corpus) if sys.stderr.isatty() else None
     tally = Tally()
     graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
@@ -82,6 +82,14 @@ def synthesize(
         "left_out": dict(synthesizer.dropped),
     }
     typer.echo(json.dumps(report) if as_json else _page(report, tallied, out))
+
+
+def _dataset_file(item: str) -> tuple[str, Path]:
+    """Split DATASET:FILE."""
+    dataset, separator, file = item.partition(":")
+    if not separator:
+        raise typer.BadParameter(f"'{item}': expected DATASET:FILE, as in hover:dev.json")
+    return dataset, Path(file)
 
 
 def _config(
