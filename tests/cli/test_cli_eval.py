@@ -174,7 +174,7 @@ def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: 
     assert "'The Deep Choir' (of h2)" in done.err
     found = baleen("eval", "hover", "hover.json", *BM25, "--missing", "drop", "--json").json
     assert (found["questions"], found["gold"]["dropped"]) == (1, ["h2"])
-    assert "1 of 2 questions left out" in caplog.text
+    assert "1 of 2 questions dropped" in caplog.text
 
 
 # Files
@@ -339,22 +339,20 @@ def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """With the threads that are asked for, and over the index of its own model where none is named."""
-    from baleen.cli.evaluate import Asked, open_target
+    from baleen.cli.evaluate import Evaluation, TargetOptions, open_target
+    from baleen.cli.options import HopOptions, SystemOptions
     from baleen.evaluation.collection import IndexedCorpus
 
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(home))  # which holds no default model
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("baleen.hops.demo.CORE", 20)
     model = str(home / "model")
-    for baseline, first, first_model in (("colbert", None, None), ("rerank", "colbert", model)):
-        asked = Asked(
-            dataset="own", cutoffs=(5,), index=None, model=model, corpus=(), run=None, options={}, device="cpu",
-            threads=2, baseline=baseline, first=first, first_model=first_model, instruction="", exact=False,
-        )  # fmt: skip
-        collection = open_target(asked).collection
+    options = SystemOptions(model=model, device="cpu", threads=2)
+    for target in (TargetOptions("colbert"), TargetOptions("rerank", first="colbert", first_model=model)):
+        collection = open_target(Evaluation("own", options, HopOptions(), target, (5,))).collection
         assert isinstance(collection, IndexedCorpus)
         assert (collection.index.threads, collection.index.device) == (2, "cpu")
-        assert collection.index.manifest.encoder == tiny_encoder(tmp_path / baseline).fingerprint
+        assert collection.index.manifest.encoder == tiny_encoder(tmp_path / str(target.baseline)).fingerprint
 
 
 def test_a_beir_folder_is_a_dataset_of_ones_own(baleen: Baleen) -> None:
@@ -389,7 +387,7 @@ def test_a_limited_run_is_compared_with_a_whole_one_on_what_both_have(baleen: Ba
         assert baleen(*arguments, "--limit", "1", "--out", f"{name}.jsonl").code == 0
     assert Path("some.jsonl").read_bytes() == Path("again.jsonl").read_bytes(), "the same questions every time"
     assert baleen(*arguments, "--out", "whole.jsonl").code == 0
-    assert "left out: 0 questions of A alone, 1 of B alone" in baleen("compare", "some.jsonl", "whole.jsonl").out
+    assert "not compared: 0 questions of A alone, 1 of B alone" in baleen("compare", "some.jsonl", "whole.jsonl").out
     told = baleen("compare", "some.jsonl", "whole.jsonl", "--json").json
     assert (told["questions"], told["only_first"], told["only_second"]) == (1, 0, 1)
     assert "| some | 1 |" in baleen("table", "some.jsonl", "whole.jsonl").out
@@ -516,6 +514,6 @@ def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]
     two_runs(baleen, system)
     done = baleen("table", "one.jsonl", "one.jsonl")
     assert (done.code, done.out) == (2, "")
-    assert "two runs are called 'one'" in done.said
+    assert "two runs are named 'one'" in done.said
     assert baleen("table", "absent.jsonl").code == DatasetError.exit_code
     assert baleen("table", "name=absent.jsonl").code == DatasetError.exit_code

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from baleen import cli
+from baleen.cli.options import HopOptions
 from baleen.cli.show import VERIFY, Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
+from baleen.hops.config import RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
@@ -132,9 +135,11 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
     for hop in found["hops"]:
         for fact in hop["condensed"]["facts"]:
             assert any(line.strip().endswith(fact["text"]) for line in lines)
-    assert "dropped again" in done.out
+    assert "  Dropped\n" in done.out
     assert "over the limit of 2 facts" in done.out
     assert f"Verdict: {found['verdict']['label']}, probability " in done.out
+    reported = done.out.partition("Facts reported with the verdict\n")[2]
+    assert all(f"{fact['title']}: {fact['text']}\n" in reported for fact in found["facts"])
     assert f"2 facts, {found['hops'][-1]['words']} words of context, " in done.out
     assert "untrained" not in done.out
     assert "\x1b" not in done.out
@@ -150,12 +155,10 @@ def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys:
         Chain(VERIFY, Titles()).hop(2, hop)  # type: ignore[arg-type]
         return capsys.readouterr().out
 
-    said = f"  taken up after all\n     -3.00  {joined.title}: {joined.text}\n"
-    assert told(joined, old).endswith("0 facts kept in 0.0 ms, beside 1 from before\n" + said)
-    assert "taken up" not in told(old, new)
-    assert "taken up" not in told(joined, judgements=()), (
-        "the other half of a hybrid goes on where this one has stopped"
-    )
+    added = f"  Added from passages of earlier hops\n     -3.00  {joined.title}: {joined.text}\n"
+    assert told(joined, old).endswith("0 new facts kept in 0.0 ms, beside 1 of earlier hops\n" + added)
+    assert "Added" not in told(old, new)
+    assert "Added" not in told(joined, judgements=()), "one half of a hybrid run may go on after the other has stopped"
 
 
 class Titles:
@@ -206,10 +209,10 @@ def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stand
     assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
     shown = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6").out
-    *_, doubtful = shown.partition("borderline: read, not reported")
-    assert all(f"{fact['title']}: {fact['text']}" in doubtful for fact in read["facts"])
-    assert "dropped again" in doubtful, "what the last hop dropped for them"
-    assert f"0 facts, {len(read['facts'])} borderline facts read beside" in shown
+    hops, _, borderline = shown.partition("Borderline facts: seen by the reader, not reported\n")
+    assert all(f"{fact['title']}: {fact['text']}" in borderline for fact in read["facts"])
+    assert "  Dropped\n" in hops.partition("Hop 2")[2], "what the last hop dropped for them"
+    assert f"\n0 facts, {len(read['facts'])} borderline, " in shown
 
 
 def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
@@ -273,7 +276,9 @@ def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
     shown = baleen("verify", CLAIM, "--untrained", "--hops", "2", "-k", "3", model="bare")
     assert shown.code == 0
     assert "untrained: condenser (reranker scores are used instead)\n" in shown.out
-    assert "no verdict: the model has no verifier; `baleen train CONFIG.toml --stage verifier` makes one" in shown.out
+    assert (
+        "no verdict: the model has no verifier; train one with `baleen train CONFIG.toml --stage verifier`" in shown.out
+    )
     asked = baleen("ask", CLAIM, "--untrained", "--hops", "1", "--json", model="bare")
     assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
 
@@ -293,8 +298,8 @@ def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) ->
 def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     refusals = [
-        (["verify"], 2, "one text, or a file"),
-        (["verify", CLAIM, "--file", "claims.jsonl"], 2, "one text, or a file"),
+        (["verify"], 2, "expected one claim, or a file"),
+        (["verify", CLAIM, "--file", "claims.jsonl"], 2, "expected one claim, or a file"),
         (["verify", CLAIM, "--out", "out.jsonl"], 2, "--out takes"),
         (["verify", "--file", "claims.jsonl", "--json"], 2, "JSON lines"),
         (["verify", "--file", "claims.jsonl", "--out", "nowhere/out.jsonl"], 2, "no folder nowhere"),
@@ -498,3 +503,7 @@ def test_help_loads_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--untrained" in run.stdout
     assert run.stderr.split() == []
+
+
+def test_every_run_option_is_an_option_of_the_command_line() -> None:
+    assert {field.name for field in fields(HopOptions)} == {field.name for field in fields(RunConfig)}

@@ -215,7 +215,7 @@ class TestRefusals:
         write_passages(loose, Path("loose.jsonl"))
         done = baleen("loose.jsonl", "--out", "c.jsonl")
         assert done.code == CorpusError.exit_code
-        assert "nothing could be made of 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
+        assert "nothing could be made from 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
         assert not Path("c.jsonl").exists()
 
     def test_without_the_package_that_finds_mentions(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
