@@ -28,10 +28,11 @@ from baleen.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
+from baleen.cli.show import Chain, document, explanations, notices, print_ranking
 from baleen.core.errors import ConfigError
 from baleen.data.claims import Claim, check_text, read_claims
 from baleen.evaluation.results import Results, describe_run, line, refuse_packed
+from baleen.hops.config import ASK, VERIFY, Task
 
 if TYPE_CHECKING:
     from baleen.core.types import Trace
@@ -302,21 +303,13 @@ def _follow(
     task: Task, text: str, settings: Mapping[str, Any], system: Baleen, chain: Chain | None
 ) -> tuple[Trace, float]:
     """The run of one text, shown as it goes, and its seconds without those of loading."""
-    from baleen.core.config import override
-    from baleen.hops.pipeline import read_outcomes as conclude
-
-    reader = system.reader(task.component, optional=override(system.config, **settings).untrained)
-    steps = system.hops([text], **settings)
+    steps = system.stream(text, task.name, **settings)
     if chain is not None:
         chain.start(text)
     start = time.perf_counter()
-    shown = 0
-    for (trace,) in steps:
-        if chain is not None and len(trace.hops) > shown:
+    for trace in steps:
+        if chain is not None and trace.outcome is None:
             chain.hop(len(trace.hops), trace.hops[-1])
-        shown = len(trace.hops)
-    if reader is not None:
-        (trace,) = conclude([trace], reader)
     return trace, time.perf_counter() - start
 
 
@@ -324,7 +317,7 @@ def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mappi
     from baleen.core.config import override
 
     config = override(system.config, **settings)
-    run = describe_run(task.command, system, config, explained=asked.explain)
+    run = describe_run(task.name, system, config, explained=asked.explain)
     if asked.out is None:
         for results in _batches(task, asked, claims, settings, system):
             sys.stdout.buffer.write(b"".join(line(run, claim_id, told) for claim_id, told in results))
@@ -345,7 +338,7 @@ def _batches(
     from baleen.core.progress import progress
 
     run_many = system.verify_many if task is VERIFY else system.ask_many
-    with progress(task.command, total=len(claims), unit=f"{task.noun}s") as bar:
+    with progress(task.name, total=len(claims), unit=f"{task.noun}s") as bar:
         for first in range(0, len(claims), asked.batch_size):
             batch = claims[first : first + asked.batch_size]
             start = time.perf_counter()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from baleen.core.types import Fact, Hop, Query, Ranking, Trace
+    from baleen.hops.config import Task
     from baleen.hops.explain import Explanation
     from baleen.hops.retriever import Retriever
 
@@ -167,20 +168,6 @@ def _short(text: str) -> str:
     """On one line, and no longer than a long sentence."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + " …"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What tells `verify` and `ask` apart: the component that reads at the end, and what its reading is called."""
-
-    command: str
-    noun: str
-    component: str
-    outcome: str
-
-
-VERIFY = Task("verify", "claim", "verifier", "verdict")
-ASK = Task("ask", "question", "answerer", "answer")
 
 
 @dataclass(frozen=True)
