@@ -10,6 +10,7 @@ from baleen.core.types import Fact, Hit, Passage, Query
 from baleen.hops.mentions import CLAIM, MentionBoost
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
+from baleen.index.protocol import SearchOptions
 from fakes import CORPUS, tiny_encoder
 from hop_fakes import facts_of
 
@@ -29,7 +30,7 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
 
 
 def pids_after(retriever: Retriever, query: Query, k: int, bonus: float, **options: Any) -> tuple[str, ...]:
-    return MentionBoost(retriever, bonus).retrieve([query], k, **options)[0].ranking.pids
+    return MentionBoost(retriever, bonus).retrieve([query], k, SearchOptions(**options))[0].ranking.pids
 
 
 def raised(retriever: Retriever, query: Query, bonus: float, k: int) -> tuple[Hit, ...]:
@@ -136,7 +137,7 @@ def test_what_came_is_told_with_what_names_it(retriever: Retriever) -> None:
 
 def test_a_passage_that_is_excluded_does_not_come_for_its_name(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST,))
-    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, exclude=[["p0", "p5"]])
+    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, SearchOptions(exclude=[["p0", "p5"]]))
     assert sorted(found.ranking.pids) == ["p1", "p2", "p3", "p4", "p6", "p7"]
     assert (found.ranking.pids[0], found.mentioned) == ("p1", {"p1": "p0"})
 
@@ -144,7 +145,7 @@ def test_a_passage_that_is_excluded_does_not_come_for_its_name(retriever: Retrie
 def test_other_options_are_those_of_a_search(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST,))
     assert set(pids_after(retriever, query, 8, LOUD, allow=["p1", "p2"])) == {"p1", "p2"}
-    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, focus=(None, None), exact=True)
+    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, SearchOptions(focus=(None, None), exact=True))
     plain = {hit.pid: hit.score for hit in retriever.search(query, 8, focus=(None, None), exact=True)}
     expected = [plain[hit.pid] + (LOUD if hit.pid in found.mentioned else 0) for hit in found.ranking]
     assert [hit.score for hit in found.ranking] == pytest.approx(expected, abs=1e-3)
@@ -153,9 +154,9 @@ def test_other_options_are_those_of_a_search(retriever: Retriever) -> None:
 def test_many_queries_come_out_as_each_alone(retriever: Retriever) -> None:
     queries, follower = [query for query, _ in NAMED.values()], MentionBoost(retriever, 0.5)
     exclude = [["p1"] if number % 2 else [] for number in range(len(queries))]
-    together = follower.retrieve(queries, 4, exclude=exclude)
+    together = follower.retrieve(queries, 4, SearchOptions(exclude=exclude))
     for query, without, found in zip(queries, exclude, together, strict=True):
-        (alone,) = follower.retrieve([query], 4, exclude=[without])
+        (alone,) = follower.retrieve([query], 4, SearchOptions(exclude=[without]))
         assert found.ranking.pids == alone.ranking.pids
         assert (found.mentioned, found.encoded_query, found.tokens) == (
             alone.mentioned,

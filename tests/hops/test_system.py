@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from threading import Barrier
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -15,13 +17,15 @@ from baleen.core.errors import CheckpointError, ConfigError, EncoderMismatchErro
 from baleen.core.types import Answer, Fact, Passage, Query, Trace, Verdict
 from baleen.hops import demo
 from baleen.hops.condenser import Condenser, RelevanceCondenser
-from baleen.hops.config import CondenserConfig, RunConfig
+from baleen.hops.config import CondenserConfig, Pipeline, RunConfig, RunOptions
 from baleen.hops.pipeline import Condensing, read_outcomes, run_hops
 from baleen.hops.readers import Answerer, Verifier
 from baleen.hops.reranker import Reranker
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
+from baleen.models import folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
+from baleen.models.encoder import Encoder
 from baleen.models.folder import ModelFolder, read_model, write_model
 from baleen.system import Baleen
 from fakes import CORPUS, bert_folder, tiny_encoder
@@ -30,6 +34,7 @@ from index_fakes import slow_scores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+PIPELINES = get_args(Pipeline)
 CLAIMS = [CLAIM, "whales", "The Deep Choir was written by a former cellist who is the mayor of a harbour town."]
 READING = dict.fromkeys(HEADS, "reading")
 SETTINGS = {"run": {"hops": 3, "k": 2}}
@@ -195,6 +200,120 @@ def test_hops_come_one_by_one_and_a_reader_ends_them(baleen: Baleen) -> None:
     reader = baleen.reader("verifier")
     assert reader is not None
     assert steps(read_outcomes(traces, reader)[0]) == steps(baleen.verify(CLAIM))
+
+
+@pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
+def test_a_stream_has_the_trace_after_each_hop_and_last_the_outcome(baleen: Baleen, pipeline: Any) -> None:
+    for task, run in (("verify", baleen.verify), ("ask", baleen.ask)):
+        streamed = list(baleen.stream(CLAIM, task, pipeline=pipeline))  # type: ignore[arg-type]
+        found = [(len(trace.hops), trace.outcome is None) for trace in streamed]
+        assert found == [(1, True), (2, True), (3, True), (3, False)]
+        whole = run(CLAIM, pipeline=pipeline)
+        assert (steps(streamed[-1]), streamed[-1].outcome) == (steps(whole), whole.outcome)
+        assert streamed[-1].ranked_by == whole.ranked_by
+
+
+def test_many_texts_stream_together(baleen: Baleen) -> None:
+    *hops, last = baleen.stream_many([CLAIM, "whales"], "ask", hops=2)
+    assert [[len(trace.hops) for trace in traces] for traces in hops] == [[1, 1], [2, 2]]
+    assert [type(trace.outcome) for trace in last] == [Answer, Answer]
+
+
+def test_a_stream_ends_where_the_run_stops(baleen: Baleen) -> None:
+    streamed = list(baleen.stream(CLAIM, k=25, hops=4))
+    assert [len(trace.hops) for trace in streamed] == [1, 2, 2]
+    assert all(trace.stopped for trace in streamed[1:])
+    assert streamed[-1].outcome is not None
+
+
+def test_every_hop_has_the_titles_of_its_passages(baleen: Baleen) -> None:
+    titles = {passage.pid: passage.title for passage in CORPUS}
+    for pipeline in PIPELINES:
+        trace = baleen.verify(CLAIM, pipeline=pipeline)
+        for hop in (hop for each in (trace, *trace.parts) for hop in each.hops):
+            assert hop.titles == {pid: titles[pid] for pid in hop.ranking.pids}
+
+
+@pytest.mark.parametrize("call", ["verify", "ask", "stream", "verify_many", "ask_many", "stream_many", "hops"])
+def test_a_misspelt_option_is_refused_before_anything_is_loaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    system = Baleen.load(home / "model", home / "index")
+    monkeypatch.setattr(CrossEncoder, "load", never)
+    monkeypatch.setattr(Encoder, "encode_query_ids", never)
+    text = [CLAIM] if call.endswith(("many", "hops")) else CLAIM
+    with pytest.raises(ConfigError, match="there is no setting 'stop_erly'; did you mean 'stop_early'"):
+        getattr(system, call)(text, stop_erly=True)
+    with pytest.raises(ConfigError, match="the setting 'named_bonus' is now 'mention_boost'"):
+        getattr(system, call)(text, named_bonus=2)
+    with pytest.raises(ConfigError, match="there is no task 'verfy'; did you mean 'verify'"):
+        system.stream(CLAIM, "verfy")  # type: ignore[arg-type]
+
+
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError("something was loaded or encoded")
+
+
+def test_run_options_are_the_fields_of_the_run_config() -> None:
+    assert get_type_hints(RunOptions).keys() == {field.name for field in fields(RunConfig)}
+
+
+# Loading
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders of cross-encoders, as they are loaded."""
+    folders, load = [], CrossEncoder.load
+
+    def counted(folder: Path, **options: Any) -> CrossEncoder:
+        folders.append(folder)
+        return load(folder, **options)
+
+    monkeypatch.setattr(CrossEncoder, "load", counted)
+    return folders
+
+
+def test_two_first_calls_at_once_load_each_folder_once(home: Path, loads: list[Path]) -> None:
+    system, barrier = Baleen.load(home / "model", home / "index"), Barrier(2)
+
+    def run(_: int) -> Trace:
+        barrier.wait()
+        return system.verify(CLAIM)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(run, range(2))
+    assert loads == [home / "model" / "reading"]
+    assert steps(first) == steps(second)
+
+
+def test_a_warm_system_loads_nothing_more(home: Path, loads: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    system = Baleen.load(home / "model", home / "index", warm=True)
+    assert loads == [home / "model" / "reading"]
+    asked: list[int] = []
+    retrieve = Retriever.retrieve
+    monkeypatch.setattr(
+        Retriever, "retrieve", lambda self, queries, *rest: asked.append(len(queries)) or retrieve(self, queries, *rest)
+    )
+    system.verify(CLAIM)
+    assert (len(loads), asked) == (1, [1, 1, 1])
+    system.warm("ask")
+    assert (len(loads), asked[3:]) == (1, [1, 1])
+
+
+def test_warming_refuses_a_task_without_its_reader(home: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no answerer"):
+        Baleen.load(home / "model" / "retriever", home / "index").warm("ask")
+
+
+def test_a_model_folder_and_an_index_are_read_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    opened: list[Path] = []
+    read_json, open_index = folder.read_json, Index.open
+    monkeypatch.setattr(folder, "read_json", lambda path: read.append(path) or read_json(path))
+    monkeypatch.setattr(Index, "open", lambda root, **options: opened.append(root) or open_index(root, **options))
+    Baleen.load(home / "model", home / "index")
+    assert (read.count(home / "model" / "config.json"), opened) == (1, [home / "index"])
 
 
 def test_a_hybrid_is_the_merge_of_the_other_two(baleen: Baleen) -> None:
@@ -495,7 +614,7 @@ def test_a_models_settings_for_its_stages_are_taken(home: Path, baleen: Baleen) 
     model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"keep": 1e9}})
     strict = Baleen(model, baleen.retriever)
     assert strict.verify(CLAIM, k=2, hops=2).facts == ()
-    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact that leads on"
+    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact"
     wrong = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"kep": 1}})
     with pytest.raises(ConfigError, match="condenser: there is no setting 'kep'; did you mean 'keep'"):
         Baleen(wrong, baleen.retriever).verify(CLAIM)

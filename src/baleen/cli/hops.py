@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.options import FILES, DeviceOption, HopOptions, JsonOption, SystemOptions, check_parent, grouped
-from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
+from baleen.cli.show import Chain, document, explanations, notices, print_ranking
 from baleen.core.config import override
 from baleen.core.errors import ConfigError
 from baleen.core.types import Fact, Query
 from baleen.data.claims import Claim, read_claims
 from baleen.evaluation.results import ResultsFile, describe_run, refuse_compressed, result_line
+from baleen.hops.config import ASK, VERIFY, RunOptions, Task
 
 if TYPE_CHECKING:
     from baleen.core.types import Trace
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEMO_CLAIM = "hammer"
-DEMO_SETTINGS = {"hops": 3, "k": 5}
+DEMO_SETTINGS: RunOptions = {"hops": 3, "k": 5}
+SHOWN_SETTINGS = ("keep", "read", "final", "mention_boost")  # in the JSON of one run
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _demonstration() -> str:
     return next(str(claim["text"]) for claim in demo_claims() if claim["id"] == DEMO_CLAIM)
 
 
-def _run(task: Task, text: str | None, options: SystemOptions, settings: Mapping[str, Any], output: RunOutput) -> None:
+def _run(task: Task, text: str | None, options: SystemOptions, settings: RunOptions, output: RunOutput) -> None:
     """Run one text or a file; refuse what can be refused before a model is loaded."""
     if (text is None) == (output.file is None):
         raise typer.BadParameter(f"expected one {task.noun}, or a file of them with --file")
@@ -122,12 +124,12 @@ def _run(task: Task, text: str | None, options: SystemOptions, settings: Mapping
         _run_one(task, query.text, options.load(), settings, output)
 
 
-def _run_one(task: Task, text: str, system: Baleen, settings: Mapping[str, Any], output: RunOutput) -> None:
+def _run_one(task: Task, text: str, system: Baleen, settings: RunOptions, output: RunOutput) -> None:
     chain = None if output.as_json else Chain(task, system.retriever)
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
         result = document(task, trace, system.retriever, seconds, explained=output.explain)
-        given = {key: settings[key] for key in ("keep", "read", "final", "mention_boost") if key in settings}
+        given = {key: value for key, value in settings.items() if key in SHOWN_SETTINGS}
         typer.echo(json.dumps(result | given, ensure_ascii=False))
         return
     chain.end(trace, seconds)
@@ -135,31 +137,20 @@ def _run_one(task: Task, text: str, system: Baleen, settings: Mapping[str, Any],
         chain.explanations(explanations(trace, system.retriever))
 
 
-def _follow(
-    task: Task, text: str, settings: Mapping[str, Any], system: Baleen, chain: Chain | None
-) -> tuple[Trace, float]:
+def _follow(task: Task, text: str, settings: RunOptions, system: Baleen, chain: Chain | None) -> tuple[Trace, float]:
     """Run one text and show each hop as it completes; return the trace and its seconds, without loading."""
-    from baleen.hops.pipeline import read_outcomes
-
-    reader = system.reader(task.component, optional=override(system.config, **settings).untrained)
-    steps = system.hops([text], **settings)
+    steps = system.stream(text, task.name, **settings)
     if chain is not None:
         chain.start(text)
     start = time.perf_counter()
-    shown = 0
-    for (trace,) in steps:
-        if chain is not None and len(trace.hops) > shown:
+    for trace in steps:
+        if chain is not None and trace.outcome is None:
             chain.hop(len(trace.hops), trace.hops[-1])
-        shown = len(trace.hops)
-    if reader is not None:
-        (trace,) = read_outcomes([trace], reader)
     return trace, time.perf_counter() - start
 
 
-def _run_file(
-    task: Task, claims: Sequence[Claim], system: Baleen, settings: Mapping[str, Any], output: RunOutput
-) -> None:
-    run = describe_run(task.command, system, override(system.config, **settings), explained=output.explain)
+def _run_file(task: Task, claims: Sequence[Claim], system: Baleen, settings: RunOptions, output: RunOutput) -> None:
+    run = describe_run(task.name, system, override(system.config, **settings), explained=output.explain)
     if output.out is None:
         for results in _batches(task, claims, system, settings, output):
             sys.stdout.buffer.write(b"".join(result_line(run, claim_id, result) for claim_id, result in results))
@@ -174,13 +165,13 @@ def _run_file(
 
 
 def _batches(
-    task: Task, claims: Sequence[Claim], system: Baleen, settings: Mapping[str, Any], output: RunOutput
+    task: Task, claims: Sequence[Claim], system: Baleen, settings: RunOptions, output: RunOutput
 ) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """(id, document) of each claim, batch by batch; a claim's seconds are its share of the batch's."""
     from baleen.core.progress import progress
 
     run_many = system.verify_many if task is VERIFY else system.ask_many
-    with progress(task.command, total=len(claims), unit=f"{task.noun}s") as bar:
+    with progress(task.name, total=len(claims), unit=f"{task.noun}s") as bar:
         for first in range(0, len(claims), output.batch_size):
             batch = claims[first : first + output.batch_size]
             start = time.perf_counter()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
 from baleen.core.config import override
 from baleen.core.errors import ConfigError
 from baleen.core.types import RankedBy
-from baleen.hops.config import Pipeline, RunConfig
+from baleen.hops.config import Pipeline, RunConfig, RunOptions
 
 if TYPE_CHECKING:
     from baleen.system import Baleen
@@ -193,12 +193,12 @@ class HopOptions:
         override(RunConfig(), **self.settings)
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        """The given options, as RunConfig takes them."""
+    def settings(self) -> RunOptions:
+        """The given options, as a run takes them."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.k is not None:
             values["k"] = _depths(self.k)
-        return {name: value for name, value in values.items() if value is not None}
+        return cast("RunOptions", {name: value for name, value in values.items() if value is not None})
 
 
 def _depths(k: str) -> int | tuple[int, ...]:

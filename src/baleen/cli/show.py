@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from baleen.core.types import Fact, Hop, Query, Ranking, Trace
+    from baleen.hops.config import Task
     from baleen.hops.explain import Explanation
     from baleen.hops.retriever import Retriever
 
@@ -163,20 +164,6 @@ def _short(text: str) -> str:
     """The text on one line, of at most MAX_TEXT characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TEXT else line[:MAX_TEXT].rstrip() + " …"
-
-
-@dataclass(frozen=True)
-class Task:
-    """A command, its input, the component that reads the facts, and its outcome."""
-
-    command: str
-    noun: str
-    component: str
-    outcome: str
-
-
-VERIFY = Task("verify", "claim", "verifier", "verdict")
-ASK = Task("ask", "question", "answerer", "answer")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +43,7 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
     for key, value in settings.items():
         if key not in fields:
             _refuse_if_removed(key, f"{source}: ")
-            raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, set(fields))}")
+            raise ConfigError(f"{source}: there is no setting '{key}'{did_you_mean(key, fields)}")
         values[key] = _convert(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
             raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
@@ -76,12 +76,12 @@ def override(config: Config, **changes: Any) -> Config:
     given = {key: value for key, value in changes.items() if value is not None}
     assert dataclasses.is_dataclass(config)
     assert not isinstance(config, type)
-    unknown = given.keys() - {f.name for f in dataclasses.fields(config)}
+    known = {f.name for f in dataclasses.fields(config)}
+    unknown = given.keys() - known
     if unknown:
-        known = {f.name for f in dataclasses.fields(config)}
         key = min(unknown)
         _refuse_if_removed(key)
-        raise ConfigError(f"there is no setting '{key}'{_hint(key, known)}")
+        raise ConfigError(f"there is no setting '{key}'{did_you_mean(key, known)}")
     return dataclasses.replace(config, **given)
 
 
@@ -127,7 +127,9 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def _hint(key: str, known: set[str]) -> str:
+def did_you_mean(key: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    known = set(known)
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
     return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(sorted(known))}"
 

@@ -216,6 +216,7 @@ class Hop(Record):
     encoded_query: str = ""
     excluded: tuple[str, ...] = ()
     ranking: Ranking = Ranking()
+    titles: Mapping[str, str] = field(default_factory=dict)
     condensed: Condensed = Condensed()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)

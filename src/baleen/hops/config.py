@@ -1,17 +1,48 @@
-"""The settings of a run: pipeline, hops, passages per hop, thresholds."""
+"""The settings of a run: tasks, pipeline, hops, passages per hop, thresholds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, get_args
 
 from baleen.core.config import NO_SETTING
 from baleen.core.errors import ConfigError
 from baleen.core.types import RankedBy
 
 Pipeline = Literal["condense", "rerank", "hybrid"]
+TaskName = Literal["verify", "ask"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with a text: what it is called, which component reads its facts, and the kind of outcome."""
+
+    name: TaskName
+    noun: str
+    component: str
+    outcome: str
+
+
+VERIFY = Task("verify", "claim", "verifier", "verdict")
+ASK = Task("ask", "question", "answerer", "answer")
+TASKS: Mapping[TaskName, Task] = {"verify": VERIFY, "ask": ASK}
+
+
+class RunOptions(TypedDict, total=False):
+    """The fields of `RunConfig` as keyword arguments; None leaves an option to the model."""
+
+    pipeline: Pipeline | None
+    hops: int | None
+    k: int | Sequence[int] | None
+    stop_early: bool | None
+    untrained: bool | None
+    ranked_by: RankedBy | None
+    mention_boost: float | None
+    keep: float | None
+    read: float | None
+    final: float | None
 
 
 class Thresholds(NamedTuple):

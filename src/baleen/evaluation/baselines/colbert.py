@@ -61,6 +61,4 @@ OPTIONS: dict[str, Any] = {"pipeline": "rerank", "untrained": False, "ranked_by"
 def colbert_hop(system: Baleen) -> Baleen:
     """The same model over the same index, with every query vector counted."""
     encoder = system.retriever.encoder.with_settings(query_focus=None, facts_focus=None)
-    hop = Baleen(system.model, Retriever(encoder, system.retriever.index))
-    hop.config = system.config  # whose hops are less deep over the demonstration corpus
-    return hop
+    return Baleen(system.model, Retriever(encoder, system.retriever.index), system.config)
