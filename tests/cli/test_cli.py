@@ -221,10 +221,13 @@ def test_the_map_of_the_package_has_every_module_of_it() -> None:
 
 
 def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen) -> None:
-    done = baleen("demo")
+    done = baleen("verify")
     assert done.code == 0
     assert "Hop 3" in done.out
     assert "untrained" in done.out
+    shown = [line.partition(" in ")[0] for line in baleen("demo").out.splitlines()]
+    assert shown[:3] == [line.partition(" in ")[0] for line in done.out.splitlines()[:3]]
+    assert "Hop 2" not in baleen("verify", "--hops", "1").out
 
 
 def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Path) -> None:
@@ -243,7 +246,7 @@ def test_init_replaces_a_model_only_if_it_is_told_to(baleen: Baleen, checkpoints
     for more in ([], ["--cross-encoder", backbone]):
         done = baleen("init", backbone, "--dim", "4", "--out", "model", *more)
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert "model: there is a model here already; name another --out, or replace it with --overwrite" in done.err
+        assert "model: there is a model here already; choose another --out, or replace it with --overwrite" in done.err
         assert Encoder.load("model").fingerprint == before
     assert baleen("init", backbone, "--dim", "4", "--out", "model", "--overwrite").code == 0
     assert Encoder.load("model").dim == 4

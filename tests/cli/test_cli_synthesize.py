@@ -194,7 +194,7 @@ class TestRefusals:
         assert baleen("corpus.jsonl", "--out", "c.jsonl", *arguments).code == ConfigError.exit_code
 
     @pytest.mark.parametrize(
-        ("out", "message"), [("claims.txt", "cannot tell the format"), ("nowhere/claims.jsonl", "no such folder")]
+        ("out", "message"), [("claims.txt", "unknown format"), ("nowhere/claims.jsonl", "no such folder")]
     )
     def test_of_a_file_that_cannot_be_written_before_anything_is_read(
         self, baleen: Baleen, out: str, message: str
@@ -215,7 +215,7 @@ class TestRefusals:
         write_passages(loose, Path("loose.jsonl"))
         done = baleen("loose.jsonl", "--out", "c.jsonl")
         assert done.code == CorpusError.exit_code
-        assert "nothing could be made of 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
+        assert "nothing could be made from 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
         assert not Path("c.jsonl").exists()
 
     def test_without_the_package_that_finds_mentions(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:

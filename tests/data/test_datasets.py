@@ -267,7 +267,7 @@ class TestRefusals:
         assert refusal("hover", tmp_path / "s.json") == ": no such file"
 
     def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
-        assert refusal("hover", tmp_path / "s.csv").startswith(": cannot tell the format; expected a name that ends in")
+        assert refusal("hover", tmp_path / "s.csv").startswith(": unknown format; expected a name that ends in")
 
     def test_a_folder(self, tmp_path: Path) -> None:
         (tmp_path / "s.json").mkdir()
@@ -319,7 +319,7 @@ class TestRefusals:
         [
             ("hover", {"claim": 3}, "'claim' is a number; expected a string"),
             ("hover", {"claim": " "}, "'claim' is empty; expected at least one word"),
-            ("hover", {"claim": "\ud83d"}, "'claim' has an escaped lone surrogate; expected whole characters"),
+            ("hover", {"claim": "\ud83d"}, "'claim' contains an unpaired surrogate; expected valid Unicode"),
             ("hover", {"uid": True}, "'uid' is a boolean; expected a string or an integer"),
             ("hover", {"num_hops": "3"}, "'num_hops' is a string; expected an integer"),
             ("hover", {"label": "MAYBE"}, "'label' is 'MAYBE'; expected one of not enough information, not supported"),
@@ -426,8 +426,8 @@ class TestResolving:
             resolve_gold(examples, Catalogue.of(CORPUS))
         assert str(caught.value) == (
             "1 of 3 gold passages are not among the 8 of the corpus and 0 have a title that several share, in 1 of 2 "
-            "examples: 'Atlantis' (of q1); expected each gold passage once: take the corpus that the dataset was made "
-            "for, or leave such examples out (missing='drop')"
+            "examples: 'Atlantis' (of q1); expected each gold passage once: use the corpus that the dataset was made "
+            "for, or drop such examples (missing='drop')"
         )
 
     def test_what_is_missing_can_be_left_out_and_is_reported(self) -> None:

@@ -163,7 +163,7 @@ def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
     with pytest.raises(DatasetError, match="test.tsv:2: 1 fields"):
         read_beir(beir)
     qrels.write_text("query-id\tcorpus-id\tscore\n1\tp4\thigh\n")
-    with pytest.raises(DatasetError, match="test.tsv:2: the score 'high' is no whole number; expected query-id"):
+    with pytest.raises(DatasetError, match="test.tsv:2: the score 'high' is not a whole number; expected query-id"):
         read_beir(beir)
     qrels.write_text("9\tp4\t1\n")
     with pytest.raises(DatasetError, match="1 queries are not in queries.jsonl, such as '9'"):
@@ -174,7 +174,7 @@ def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
             read_beir(beir)
     for name in ("test", "dev"):
         (beir / "qrels" / f"{name}.tsv").unlink()
-    with pytest.raises(DatasetError, match="no qrels/test.tsv"):
+    with pytest.raises(DatasetError, match="no qrels; expected qrels/test.tsv"):
         read_beir(beir)
 
 

@@ -34,8 +34,8 @@ def test_its_index_is_of_the_whole_demonstration_corpus_and_by_its_own_retriever
 
 
 def test_the_demonstration_finds_its_three_passages_and_sees_that_the_claim_is_false(baleen: Baleen) -> None:
-    claim = next(each for each in demo_claims() if each["id"] == hops.CLAIM)
-    trace = baleen.verify(claim["text"], hops=hops.HOPS, k=int(hops.DEPTH))
+    claim = next(each for each in demo_claims() if each["id"] == hops.DEMO_CLAIM)
+    trace = baleen.verify(claim["text"], **hops.DEMO_SETTINGS)
     assert set(claim["gold"]) <= {fact.title for fact in trace.facts}
     assert trace.outcome.label == "not supported"  # type: ignore[union-attr]
 

@@ -18,7 +18,7 @@ from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
 from baleen.evaluation.collection import Collection, IndexedCorpus
 from baleen.evaluation.datasets import find_dataset
-from baleen.evaluation.results import Prediction, Result, ResultsFile, Run, describe_run, told_threshold
+from baleen.evaluation.results import Prediction, Result, ResultsFile, Run, describe_run, format_thresholds
 from baleen.evaluation.scoring import Scorer
 from baleen.index.index import Index
 
@@ -135,12 +135,11 @@ def system_target(
 
 
 def _name(called: str, config: RunConfig) -> str:
-    """`condense with a stand-in at 25+10, ranked by reading, threshold -1`"""
-    stand_in = " with a stand-in" if config.stand_in else ""
+    """`condense, untrained at 25+10, ranked by evidence, keep -1`"""
+    untrained = ", untrained" if config.untrained else ""
     ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
-    named = f", names raised by {config.named_bonus:g}" if config.named_bonus else ""
-    threshold = "" if config.threshold is None else f", threshold {told_threshold(config.threshold)}"
-    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{threshold}"
+    named = f", names raised by {config.mention_boost:g}" if config.mention_boost else ""
+    return f"{called}{untrained} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{format_thresholds(config.thresholds)}"
 
 
 def run_settings(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
@@ -219,7 +218,7 @@ def read_results(path: Path) -> StoredResults:
         for number, line in enumerate(files.read_lines(path), start=1):
             run, result = _parse_line(line, f"{path}:{number}")
             results.append(result)
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
     if not results:

@@ -12,11 +12,10 @@ starts.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,25 +112,25 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "pipeline": config.pipeline,
         "k": list(config.depths),
         "stop_early": config.stop_early,
-        "stand_in": config.stand_in,
+        "untrained": config.untrained,
         "explain": explained,
         "model": model_digest(system.model),
         "index": system.retriever.index.digest,
         **({} if precision is None else {"precision": precision}),
         "ranked_by": config.ranked_by,
-        **({"named_bonus": float(config.named_bonus)} if config.named_bonus or system.config.named_bonus else {}),
-        **({} if config.threshold is None else {"threshold": _plain(config.threshold)}),
+        **(
+            {"mention_boost": float(config.mention_boost)}
+            if config.mention_boost or system.config.mention_boost
+            else {}
+        ),
+        **{name: float(value) for name, value in config.thresholds.items()},
     }
 
 
-def told_threshold(threshold: float | Sequence[float]) -> str:
-    """As `--threshold` takes it: `-1`, `-2,-0.5` or `-2,-0.5,1` where what leads on, is read and stands differ."""
-    return ",".join(f"{each:.15g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
-
-
-def _plain(threshold: float | Sequence[float]) -> float | list[float]:
-    """As it comes back from JSON, whether a command line or a program gave it."""
-    return [float(each) for each in threshold] if isinstance(threshold, Sequence) else float(threshold)
+def format_thresholds(settings: Mapping[str, Any]) -> str:
+    """The thresholds among a run's settings: `, keep -2, final 1`."""
+    given = ((name, settings.get(name)) for name in ("keep", "read", "final"))
+    return "".join(f", {name} {value:.15g}" for name, value in given if value is not None)
 
 
 def model_digest(model: ModelFolder) -> str:
@@ -151,7 +150,7 @@ def _digest(value: Any) -> str:
 
 def refuse_compressed(path: Path) -> None:
     """Refuse a name that ends in .gz or the like: the file would not be compressed."""
-    if path.suffix.lower() in files.PACKED:
+    if path.suffix.lower() in files.COMPRESSED:
         raise ConfigError(f"{path}: would not be compressed; choose a name without '{path.suffix}'")
 
 
@@ -174,10 +173,7 @@ class ResultsFile:
         """Open or create a file for appending, locked against other processes."""
         refuse_compressed(path)
         with path.open("a+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"{path}: another process is writing to it; wait, or choose another --out") from None
+            files.lock(file, ConfigError(f"{path}: another process is writing to it; wait, or choose another --out"))
             yield cls(path, file, run)
 
     def holds(self, claim_id: str, text: str) -> bool:

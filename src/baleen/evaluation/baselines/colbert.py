@@ -54,12 +54,10 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 
 NAME = "colbert-hop"
-OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by": "hops", "named_bonus": 0.0}
+OPTIONS: dict[str, Any] = {"pipeline": "rerank", "untrained": False, "ranked_by": "hops", "mention_boost": 0.0}
 
 
 def colbert_hop(system: Baleen) -> Baleen:
     """The same model and index, without focus."""
     encoder = system.retriever.encoder.with_settings(query_focus=None, facts_focus=None)
-    hop = Baleen(system.model, Retriever(encoder, system.retriever.index))
-    hop.config = system.config  # of the demonstration corpus: fewer passages per hop
-    return hop
+    return Baleen(system.model, Retriever(encoder, system.retriever.index), system.config)
