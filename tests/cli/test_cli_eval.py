@@ -261,7 +261,7 @@ def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[s
 def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--mention-boost", "2", "--out", "named.jsonl", "--limit", "1").json
-    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, mention boost 2", 2.0)
     before = Path("named.jsonl").read_bytes()
     for more, part in (((), "is None"), (("--mention-boost", "0"), "is None"), (("--mention-boost", "2.5"), "is 2.5")):
         done = baleen(*arguments, *more, "--out", "named.jsonl")
@@ -272,7 +272,7 @@ def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system:
     plain = baleen(*arguments, "--out", "plain.jsonl").json
     assert (plain["system"], "mention_boost" in plain["run"]) == ("condense at 3+3", False)
     shown = baleen("compare", "plain.jsonl", "named.jsonl").out
-    assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, names raised by 2)\n")
+    assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, mention boost 2)\n")
 
 
 def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, system: tuple[str, ...]) -> None:
@@ -292,7 +292,7 @@ def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, ho
     system = ("--model", str(tmp_path / "names"), "--index", str(home / "index"))
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments).json
-    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, mention boost 2", 2.0)
     plain = baleen(*arguments, "--mention-boost", "0").json
     assert (plain["system"], plain["run"]["mention_boost"]) == ("condense at 3+3", 0.0), (
         "which is not as the model is set"

@@ -56,7 +56,7 @@ def compare(
 def _label(run: Mapping[str, Any]) -> str:
     """The system of a run, with its order, mention boost and thresholds if they are not the defaults."""
     order = f", ranked by {run['ranked_by']}" if run.get("ranked_by", "hops") != "hops" else ""
-    named = f", names raised by {run['mention_boost']:g}" if run.get("mention_boost") else ""
+    named = f", mention boost {run['mention_boost']:g}" if run.get("mention_boost") else ""
     return f"{run.get('system')}{order}{named}{format_thresholds(run)}"
 
 

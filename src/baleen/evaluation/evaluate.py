@@ -138,7 +138,7 @@ def _name(called: str, config: RunConfig) -> str:
     """`condense, untrained at 25+10, ranked by evidence, keep -1`"""
     untrained = ", untrained" if config.untrained else ""
     ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
-    named = f", names raised by {config.mention_boost:g}" if config.mention_boost else ""
+    named = f", mention boost {config.mention_boost:g}" if config.mention_boost else ""
     return f"{called}{untrained} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{format_thresholds(config.thresholds)}"
 
 
