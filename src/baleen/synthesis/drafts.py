@@ -55,9 +55,9 @@ class Draft:
 
         The subject of a bridge, or of an unnamed page, only identifies it.
         """
-        told = len(self.subject) if self.kind == BRIDGE or not self.named else 0
+        first = len(self.subject) if self.kind == BRIDGE or not self.named else 0
         places = ((place, part) for place, part in enumerate(self.parts) if part.page != GLUE and not part.opening)
-        return tuple(each for each in places if each[0] >= told)
+        return tuple(each for each in places if each[0] >= first)
 
     def with_part(self, place: int, part: Part) -> Draft:
         """Replace the part in a place; places count through subject, blank and predicate."""
