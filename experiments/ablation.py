@@ -373,8 +373,8 @@ class Ablation:
 
     def _report(self) -> Report:
         """Write the tables and curves of all complete rows, those of earlier calls included."""
-        done = {each: self._entries(each) for each in self.plan.questions}
-        documents = [_document(each, entries, words) for each, (entries, words) in done.items() if entries]
+        done = {each: self._summaries(each) for each in self.plan.questions}
+        documents = [_document(each, summaries, words) for each, (summaries, words) in done.items() if summaries]
         report = Report(
             {"questions": documents}, "\n\n".join(_section(each, *found) for each, found in done.items() if found[0])
         )
@@ -382,7 +382,7 @@ class Ablation:
         write_json(self.folder / JSON, report.document)
         return report
 
-    def _entries(self, questions: Questions) -> tuple[dict[Row, RunSummary], dict[Row, list[float]]]:
+    def _summaries(self, questions: Questions) -> tuple[dict[Row, RunSummary], dict[Row, list[float]]]:
         """The summaries of all complete rows, and their words of context after each hop; draws the curves."""
         found = {row: results for row in ROWS.values() if (results := self._complete(row, questions))}
         try:
@@ -390,8 +390,8 @@ class Ablation:
             draw(figures(runs), self.folder / "plots" / questions.name)
         except MissingExtraError as error:
             log.warning("no figures: %s", error)
-        entries = {row: summarize_run(row.name, results, SAMPLES) for row, results in found.items()}
-        return entries, {row: [words for _, words in words_after_hops(results)] for row, results in found.items()}
+        summaries = {row: summarize_run(row.name, results, SAMPLES) for row, results in found.items()}
+        return summaries, {row: [words for _, words in words_after_hops(results)] for row, results in found.items()}
 
     def _complete(self, row: Row, questions: Questions) -> list[Result]:
         """A row's results under today's settings and gold; none if one is missing or differs."""
@@ -424,16 +424,16 @@ def _noting(passages: Iterable[Passage], digest: Any) -> Iterator[Passage]:
 
 
 def _document(
-    questions: Questions, entries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]
+    questions: Questions, summaries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]
 ) -> dict[str, Any]:
-    metrics = columns(questions.dataset, list(entries.values()))
+    metrics = columns(questions.dataset, list(summaries.values()))
     rows = [
         {
             "row": row.letter, "name": row.name, "pipeline": row.pipeline, "trained": row.variant.name,
             "words": words[row], **found.overall.to_json(),
             "by_hops": {str(number): group.to_json() for number, group in found.hops.items()},
         }
-        for row, found in entries.items()
+        for row, found in summaries.items()
     ]  # fmt: skip
     return {
         "name": questions.name, "dataset": questions.dataset, "file": questions.file,
@@ -441,8 +441,8 @@ def _document(
     }  # fmt: skip
 
 
-def _section(questions: Questions, entries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]) -> str:
-    own = list(entries.values())
+def _section(questions: Questions, summaries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]) -> str:
+    own = list(summaries.values())
     metrics = columns(questions.dataset, own)
     hops = range(max(map(len, words.values())))
     context = [[row.name, *(f"{w[hop]:.1f}" if hop < len(w) else "-" for hop in hops)] for row, w in words.items()]

@@ -13,7 +13,7 @@ from baleen.core import files
 from baleen.core.config import override
 from baleen.core.errors import ConfigError, DatasetError
 from baleen.core.progress import progress
-from baleen.core.types import Ranking, Trace
+from baleen.core.types import Ranking
 from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
 from baleen.evaluation.collection import Collection, IndexedCorpus
@@ -24,6 +24,7 @@ from baleen.index.index import Index
 
 if TYPE_CHECKING:
     from baleen.hops.config import RunConfig
+    from baleen.hops.pipeline import Reader
     from baleen.system import Baleen
 
 
@@ -45,15 +46,19 @@ class SystemPredictor:
         self._missing_readers: set[str] = set()
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        from baleen.hops.pipeline import read_outcomes  # imports the models' libraries, which baselines can do without
+
         *_, traces = self.system.hops([example.text for example in examples], **self.options)
         for component in (VERIFIER, ANSWERER):
-            places = [place for place, example in enumerate(examples) if self._reader_for(example) == component]
-            read = self._read(component, [traces[place] for place in places])
-            for place, trace in zip(places, read, strict=True):
-                traces[place] = trace
+            places = [place for place, example in enumerate(examples) if self._component_for(example) == component]
+            reader = self._reader(component) if places else None
+            if reader is not None:
+                read = read_outcomes([traces[place] for place in places], reader)
+                for place, trace in zip(places, read, strict=True):
+                    traces[place] = trace
         return [Prediction.of_trace(trace) for trace in traces]
 
-    def _reader_for(self, example: Example) -> str | None:
+    def _component_for(self, example: Example) -> str | None:
         """The dataset's reader, or else by what the example has: a label, an answer or neither."""
         if self._dataset.reader is not None:
             return self._dataset.reader
@@ -61,18 +66,12 @@ class SystemPredictor:
             return VERIFIER
         return ANSWERER if example.answer is not None else None
 
-    def _read(self, component: str, traces: list[Trace]) -> list[Trace]:
-        from baleen.hops.pipeline import (
-            read_outcomes as conclude,  # brings the models' libraries, which a baseline may do without
-        )
-
-        if not traces:
-            return []
+    def _reader(self, component: str) -> Reader | None:
         reader = self.system.reader(component, optional=True)
         if reader is None and component not in self._missing_readers:
             self._missing_readers.add(component)
             log.warning("the model has no %s: its outcomes are not scored", component)
-        return traces if reader is None else conclude(traces, reader)
+        return reader
 
 
 class BaselinePredictor:

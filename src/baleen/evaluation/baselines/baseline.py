@@ -89,9 +89,9 @@ def _open_colbert(config: BaselineConfig, collection: Collection) -> Baseline:
 def _open_rerank(config: BaselineConfig, collection: Collection) -> Baseline:
     from baleen.evaluation.baselines.rerank import Reranked
     from baleen.hops.demo import default_model
-    from baleen.models.checkpoint import resolve_folder as resolve
+    from baleen.models.checkpoint import resolve_folder
     from baleen.models.folder import component_folder
 
     first = open_baseline(replace(config, name=config.first, model=config.first_model), collection)
-    folder = component_folder(resolve(config.model or default_model()), "reranker")
+    folder = component_folder(resolve_folder(config.model or default_model()), "reranker")
     return Reranked.load(folder, first, collection.passage, config.device)
