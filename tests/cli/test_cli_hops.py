@@ -16,10 +16,10 @@ import pytest
 
 from baleen import cli
 from baleen.cli.options import HopOptions
-from baleen.cli.show import VERIFY, Chain
+from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
-from baleen.hops.config import RunConfig
+from baleen.hops.config import VERIFY, RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
