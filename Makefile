@@ -23,7 +23,7 @@ $(MODEL)/config.json: | $(READY)
 	$(BIN)/baleen init --out $(MODEL)
 
 demo: $(READY)
-	$(BIN)/baleen demo
+	$(BIN)/baleen verify
 
 # make benchmark UNTRAINED=1 has a row for the untrained default too, which takes a quarter of an hour or more
 benchmark: $(READY)
