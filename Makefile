@@ -23,7 +23,7 @@ $(MODEL)/config.json: | $(READY)
 	$(BIN)/baleen init --out $(MODEL)
 
 demo: $(READY)
-	$(BIN)/baleen demo
+	$(BIN)/baleen verify
 
 # make benchmark UNTRAINED=1 adds a row for the untrained default: 15 minutes or more
 benchmark: $(READY)

@@ -121,7 +121,7 @@ def test_a_person_reads_a_table(baleen: Baleen) -> None:
     assert done.out.startswith("hover (hover.json): bm25 over 8 passages\n\n| metric | all (2) | 95% | 2 hops (1) |")
 
 
-def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_a_system_gets_every_hover_metric(baleen: Baleen, system: tuple[str, ...]) -> None:
     done = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json", "--submission", "sent.json")
     assert (done.code, done.err) == (0, "")
     assert set(done.json["metrics"]) == {
@@ -137,7 +137,7 @@ def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, .
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
-def test_a_system_is_judged_by_all_of_hotpotqa(baleen: Baleen, system: tuple[str, ...], pipeline: str) -> None:
+def test_a_system_gets_every_hotpotqa_metric(baleen: Baleen, system: tuple[str, ...], pipeline: str) -> None:
     done = baleen(
         "eval", "hotpotqa", "hotpotqa.json", *system, "--pipeline", pipeline, "-k", "2,3", "--at", "5", "--json"
     )
@@ -149,7 +149,7 @@ def test_a_system_is_judged_by_all_of_hotpotqa(baleen: Baleen, system: tuple[str
     assert done.json["counts"]["answer_recall@5"] == 1  # the other is a question of yes or no
 
 
-def test_a_file_of_ones_own_may_hold_claims_questions_and_neither(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_an_own_dataset_may_mix_claims_and_questions(baleen: Baleen, system: tuple[str, ...]) -> None:
     counts = baleen("eval", "own", "own.json", *system, "--json").json["counts"]
     assert (counts["all@5"], counts["label_accuracy"], counts["answer_em"]) == (3, 1, 1)
 
@@ -166,7 +166,7 @@ def test_a_model_without_readers_is_judged_by_what_it_finds(
     ]
 
 
-def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_gold_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("bm25s")
     write_passages(CORPUS[:4], "corpus.jsonl")
     done = baleen("eval", "hover", "hover.json", *BM25)
@@ -180,7 +180,7 @@ def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: 
 # Files
 
 
-def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_results_per_question_resume(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json", "--batch-size", "1")
     first = baleen(*arguments).json
     whole = Path("out.jsonl").read_bytes()
@@ -194,7 +194,7 @@ def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, syste
         assert [each["metrics"] for each in lines("out.jsonl")] == [each["metrics"] for each in told]
 
 
-def test_a_limit_takes_the_first_questions_and_a_later_run_goes_on(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_a_limited_run_is_continued_without_the_limit(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json")
     assert baleen(*arguments, "--limit", "1").json["questions"] == 1
     assert [each["id"] for each in lines("out.jsonl")] == ["h1"]
@@ -204,7 +204,7 @@ def test_a_limit_takes_the_first_questions_and_a_later_run_goes_on(baleen: Balee
     assert baleen(*arguments, "--limit", "0").code == 2
 
 
-def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_results_of_another_run_are_refused(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert baleen("eval", "hover", "hover.json", *system, "--out", "out.jsonl").code == 0
     before = Path("out.jsonl").read_bytes()
     for more, part in ((("--hops", "1"), "k was [3, 3], and is [3]"), (("--at", "7"), "at was ")):
@@ -215,7 +215,7 @@ def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[s
 
 
 @pytest.mark.parametrize("change", [{"label": "NOT_SUPPORTED"}, {"supporting_facts": HOVER[0]["supporting_facts"][:1]}])
-def test_results_that_were_judged_by_other_gold_are_not_taken_up(
+def test_results_scored_with_other_gold_are_refused(
     baleen: Baleen, system: tuple[str, ...], change: dict[str, Any]
 ) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl")
@@ -232,14 +232,14 @@ def test_results_that_were_judged_by_other_gold_are_not_taken_up(
 
 @pytest.mark.parametrize("option", ["--out", "--submission"])
 @pytest.mark.parametrize("name", ["r.jsonl.gz", "r.BZ2", "r.jsonl.zst"])
-def test_a_name_that_promises_compression_is_refused_at_once(baleen: Baleen, option: str, name: str) -> None:
+def test_a_compressed_output_name_is_refused(baleen: Baleen, option: str, name: str) -> None:
     done = baleen("eval", "hover", "hover.json", option, name, "--model", "nowhere")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert f"{name}: would not be compressed; choose a name without" in done.err
     assert not Path(name).exists()
 
 
-def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_thresholds_are_part_of_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--keep", "-2.5", "--out", "out.jsonl", "--limit", "1").json
     assert (told["system"], told["run"]["keep"]) == ("condense at 3+3, keep -2.5", -2.5)
@@ -258,7 +258,7 @@ def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[s
     assert (compared["first"]["keep"], compared["second"]["keep"]) == (-2.5, 1e6)
 
 
-def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_mention_boost_is_part_of_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--mention-boost", "2", "--out", "named.jsonl", "--limit", "1").json
     assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, mention boost 2", 2.0)
@@ -275,7 +275,7 @@ def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system:
     assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, mention boost 2)\n")
 
 
-def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_mentioned_passages_are_boosted(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "own", "own.json", *system, "--hops", "1", "-k", "1", "--at", "1", "--json")
     Path("own.json").write_text(
         json.dumps([{"id": n, "text": f"This is {p.title}, then.", "gold": [p.pid]} for n, p in enumerate(CORPUS)])
@@ -284,7 +284,7 @@ def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, sy
     assert baleen(*arguments).json["metrics"]["all@1"] < 100
 
 
-def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, home: Path, tmp_path: Path) -> None:
+def test_colbert_hop_never_boosts_mentions(baleen: Baleen, home: Path, tmp_path: Path) -> None:
     places = {name: str(home / "model" / "reading") for name in READING}
     (tmp_path / "names").mkdir()
     settings = {"run": {"k": 3, "hops": 2, "mention_boost": 2}}
@@ -381,7 +381,7 @@ def test_runs_are_compared(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert "all@2: 0 questions are better in B" in shown
 
 
-def test_a_limited_run_is_compared_with_a_whole_one_on_what_both_have(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_are_compared_on_their_common_questions(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system)
     for name in ("some", "again"):
         assert baleen(*arguments, "--limit", "1", "--out", f"{name}.jsonl").code == 0
@@ -492,7 +492,7 @@ def two_runs(baleen: Baleen, system: tuple[str, ...]) -> None:
         assert baleen("eval", "hover", "hover.json", *system, *more, "--at", "3,6", "--out", f"{name}.jsonl").code == 0
 
 
-def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_are_shown_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> None:
     two_runs(baleen, system)
     assert baleen("eval", "own", "own.json", *system, "--out", "own.jsonl").code == 0
     done = baleen("table", "a hop=one.jsonl", "two.jsonl", "own.jsonl", "--metric", "all@3", "--metric", "mean@3")
@@ -510,7 +510,7 @@ def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> Non
     assert told["hover"][1]["overall"]["metrics"] == again["metrics"]
 
 
-def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_with_equal_names_are_refused(baleen: Baleen, system: tuple[str, ...]) -> None:
     two_runs(baleen, system)
     done = baleen("table", "one.jsonl", "one.jsonl")
     assert (done.code, done.out) == (2, "")

@@ -16,10 +16,10 @@ import pytest
 
 from baleen import cli
 from baleen.cli.options import HopOptions
-from baleen.cli.show import VERIFY, Chain
+from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
-from baleen.hops.config import RunConfig
+from baleen.hops.config import VERIFY, RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
@@ -83,7 +83,7 @@ def ids(path: str) -> list[str]:
     return [json.loads(line)["id"] for line in Path(path).read_text("utf-8").splitlines()]
 
 
-def test_a_verdict_is_one_json_document_and_nothing_else(baleen: Baleen) -> None:
+def test_json_prints_one_document_and_nothing_else(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--json")
     assert (done.code, done.err) == (0, "")
     assert set(done.json) == KEYS | {"verdict"}
@@ -146,7 +146,7 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
     assert max(map(len, lines)) > 80
 
 
-def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_added_from_earlier_hops_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     old, joined, new = CORPUS[0].fact(1, 2.0, 1), CORPUS[1].fact(0, -3.0, 1), CORPUS[2].fact(0, 1.0, 2)
     judged = tuple(Judgement(fact.pid, fact.sid, None, fact.score, kept=True) for fact in (old, joined, new))
 
@@ -182,7 +182,7 @@ def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
-def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
+def test_thresholds_override_the_model_and_are_in_the_json(baleen: Baleen, pipeline: str) -> None:
     arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
     found = baleen(*arguments, "--keep", "1e6").json
     assert (found["facts"], found["keep"]) == ([], 1e6)
@@ -194,13 +194,13 @@ def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipe
     assert (lower["keep"], "keep" in usual) == (-1000.0, False)
 
 
-def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
+def test_keep_holds_on_the_way_and_final_at_the_end(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--final", "1e6", "--json").json
     assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
     assert (found["facts"], found["keep"], found["final"]) == ([], -1e6, 1e6)
 
 
-def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
+def test_borderline_facts_are_read_but_not_reported(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6", "--json").json
     assert (found["facts"], found["read"], found["final"]) == ([], -1e6, 1e6)
     read = baleen("verify", CLAIM, "--keep", "-1e6", "--json").json
@@ -215,7 +215,7 @@ def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stand
     assert f"\n0 facts, {len(read['facts'])} borderline, " in shown
 
 
-def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
+def test_passages_are_ranked_by_evidence_on_request(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json").json
     weighed = {
         (each["pid"], each["sid"])
@@ -228,7 +228,7 @@ def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> Non
     assert "--ranked-by" in baleen("verify", CLAIM, "--ranked-by", "luck").err
 
 
-def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
+def test_mentions_are_boosted_on_request(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "-k", "1,2", "--mention-boost", "1000", "--json").json
     assert [hop["mentioned"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
     assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
@@ -237,7 +237,7 @@ def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
         assert [hop["mentioned"] for hop in usual["hops"]] == [{}, {}]
 
 
-def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
+def test_mention_boost_is_part_of_a_run(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["verify", "--file", "claims.jsonl"]
     lines = baleen(*arguments, "--mention-boost", "2").lines
@@ -254,13 +254,13 @@ def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None
     assert Path("out.jsonl").read_bytes() == before
 
 
-def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
+def test_an_infinite_mention_boost_is_refused(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--mention-boost", "inf")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert "mention_boost = inf should be a number, 0 or above" in done.err
 
 
-def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
+def test_untrained_runs_take_thresholds(baleen: Baleen) -> None:
     options = ("--untrained", "--hops", "1", "--json")
     assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["facts"] == []
     assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["facts"]) == 2
@@ -272,7 +272,7 @@ def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
     assert "Hop 3" not in done.out
 
 
-def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
+def test_untrained_and_missing_parts_are_reported(baleen: Baleen) -> None:
     shown = baleen("verify", CLAIM, "--untrained", "--hops", "2", "-k", "3", model="bare")
     assert shown.code == 0
     assert "untrained: condenser (reranker scores are used instead)\n" in shown.out
@@ -283,7 +283,7 @@ def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
     assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
 
 
-def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) -> None:
+def test_explanations_cover_every_passage_with_a_fact(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json", "--explain", "--pipeline", "hybrid").json
     assert set(found) == KEYS | {"verdict", "explanations"}
     explained = found["explanations"]
@@ -354,7 +354,7 @@ def test_a_bad_line_is_named_before_anything_is_computed(baleen: Baleen, line: s
     assert not Path("out.jsonl").exists()
 
 
-def test_results_are_not_written_under_a_name_that_promises_compression(baleen: Baleen) -> None:
+def test_compressed_results_are_refused(baleen: Baleen) -> None:
     Path("claims.jsonl").write_text('{"claim": "x"}\n')
     done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl.gz", model="nowhere")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
@@ -392,14 +392,14 @@ def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
     assert len(lines[1]["explanations"]) == len(alone["explanations"])
 
 
-def test_a_stand_in_is_named_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+def test_untrained_parts_are_reported_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     write_claims("claims.jsonl", 3)
     done = baleen("verify", "--file", "claims.jsonl", "--untrained", "-k", "2", "--batch-size", "1", model="bare")
     assert len(done.lines) == 3
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["untrained", "no verdict"]
 
 
-def test_a_run_that_was_killed_is_taken_up_where_it_ended(baleen: Baleen, home: Path) -> None:
+def test_a_killed_run_is_resumed(baleen: Baleen, home: Path) -> None:
     claims = write_claims("claims.jsonl", 40)
     arguments = ["verify", "--file", "claims.jsonl", "--out", "out.jsonl"]
     places = ["--model", str(home / "model"), "--index", str(home / "model.index")]
@@ -425,7 +425,7 @@ def test_a_run_that_was_killed_is_taken_up_where_it_ended(baleen: Baleen, home: 
     assert ids("out.jsonl") == [claim["id"] for claim in claims]
 
 
-def test_half_a_last_line_is_cut_off(baleen: Baleen) -> None:
+def test_a_partial_last_line_is_removed(baleen: Baleen) -> None:
     claims = write_claims("claims.jsonl", 3)
     assert baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl").code == 0
     whole = Path("out.jsonl").read_bytes()
@@ -438,7 +438,7 @@ def test_half_a_last_line_is_cut_off(baleen: Baleen) -> None:
         assert Path("out.jsonl").read_bytes()[:kept] == whole[:kept]
 
 
-def test_a_finished_file_is_left_as_it_is_and_a_longer_one_is_completed(baleen: Baleen) -> None:
+def test_a_finished_file_stays_and_a_longer_one_is_completed(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
     before = Path("out.jsonl").read_bytes()
@@ -450,7 +450,7 @@ def test_a_finished_file_is_left_as_it_is_and_a_longer_one_is_completed(baleen: 
     assert ids("out.jsonl") == ["c0", "c1", "c2", "c3"]
 
 
-def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
+def test_results_of_other_settings_are_refused(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["--file", "claims.jsonl", "--out", "out.jsonl"]
     assert baleen("verify", *arguments).code == 0

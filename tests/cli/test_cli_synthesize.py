@@ -218,7 +218,7 @@ class TestRefusals:
         assert "nothing could be made from 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
         assert not Path("c.jsonl").exists()
 
-    def test_without_the_package_that_finds_mentions(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_mentions_package(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ahocorasick_rs", None)
         done = baleen("corpus.jsonl", "--out", "c.jsonl")
         assert done.code == MissingExtraError.exit_code

@@ -41,7 +41,7 @@ def trained(toy: ToyWorld, baleen: Baleen) -> Path:
     return toy.folder / "small"
 
 
-def test_a_run_tells_its_stages_and_ends_in_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
+def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(toy.folder / "small.toml", "--out", tmp_path / "run", "--device", "cpu")
     assert done.code == 0, done.err
     for line in ("[1/6] start: starts", "[3/6] hop-1: starts", "[3/6] hop-1: done in ", "[6/6] model: done in "):
@@ -64,7 +64,7 @@ def test_a_run_tells_its_stages_and_ends_in_a_table(toy: ToyWorld, baleen: Balee
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["agreement"]["heuristic"]["claims"] == 12
 
 
-def test_json_is_one_document_on_standard_output(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_json_prints_the_summary(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--json")
     assert done.code == 0
     assert json.loads(done.out) == json.loads((trained / "summary.json").read_text())
@@ -80,19 +80,19 @@ def test_a_stage_is_done_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> N
 
 
 @pytest.mark.usefixtures("trained")
-def test_a_stage_that_does_not_exist_is_told_with_those_that_do(toy: ToyWorld, baleen: Baleen) -> None:
+def test_an_unknown_stage_lists_the_known_ones(toy: ToyWorld, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "hop-7")
     assert done.code == ConfigError.exit_code
     assert done.err.startswith("error: there is no stage 'hop-7'; the stages are start, retriever-1, hop-1")
 
 
-def test_a_run_that_is_there_is_not_begun_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_an_existing_run_is_not_overwritten(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--no-resume")
     assert done.code == TrainingError.exit_code
     assert done.err == f"error: {trained}: holds a run already; resume it, or choose another folder with --out\n"
 
 
-def test_a_key_that_is_misspelt_is_told_before_anything_is_made(toy: ToyWorld, baleen: Baleen) -> None:
+def test_a_misspelt_key_is_refused_before_training(toy: ToyWorld, baleen: Baleen) -> None:
     file = write_plan(toy.folder, "misspelt", without("[reading]"), ("final_steps", "final_step"))
     done = baleen(file)
     assert done.code == ConfigError.exit_code
@@ -100,7 +100,7 @@ def test_a_key_that_is_misspelt_is_told_before_anything_is_made(toy: ToyWorld, b
     assert not (toy.folder / "misspelt").exists()
 
 
-def test_a_plan_that_is_not_there_is_told(baleen: Baleen, tmp_path: Path) -> None:
+def test_a_missing_plan_is_refused(baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(tmp_path / "none.toml")
     assert (done.code, done.err) == (ConfigError.exit_code, f"error: {tmp_path / 'none.toml'}: no such file\n")
 
@@ -148,7 +148,7 @@ def test_an_explanation_is_json_too(trained: Path, baleen: Baleen) -> None:
     assert hops[-1]["remaining"] == []
 
 
-def test_an_unknown_question_is_told(trained: Path, baleen: Baleen) -> None:
+def test_an_unknown_question_is_refused(trained: Path, baleen: Baleen) -> None:
     done = baleen("--explain", trained, "q99")
     assert done.code == TrainingError.exit_code
     assert done.err == f"error: {trained}: no question that was trained on has the id 'q99'\n"
@@ -210,11 +210,11 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
         ),
     ],
 )
-def test_reports_are_told_in_words(report: dict[str, Any], lines: list[str]) -> None:
+def test_reports_are_formatted(report: dict[str, Any], lines: list[str]) -> None:
     assert format_report({**report, "seconds": 1.0}) == lines
 
 
-def test_speeds_are_told_where_they_are_known() -> None:
+def test_speeds_are_shown_if_known() -> None:
     speeds = {"steps_per_second": 14.5, "tokens_per_second": 444_000.4, "padding": 0.012, "utilisation": 0.061}
     report = {"steps": 5, "records": 7, "loss": 1.0, **speeds, "mining_seconds": {"encode": 40.0, "search": 3.25}}
     assert format_report(report) == [
@@ -237,11 +237,11 @@ def test_speeds_are_told_where_they_are_known() -> None:
         ({"hops": [{}], "claims": 12}, 12),
     ],
 )
-def test_records_are_counted_whatever_a_stage_calls_them(report: dict[str, Any], count: int | None) -> None:
+def test_records_of_every_stage_are_counted(report: dict[str, Any], count: int | None) -> None:
     assert count_records(report) == count
 
 
-def test_agreement_is_told_in_a_line() -> None:
+def test_agreement_is_one_line() -> None:
     found = {"claims": 1200, "identical": 900, "golds": 3000, "same_hop": 2500, "pairs": 3000, "same_pairs": 2700}
     assert format_agreement("heuristic", found) == (
         "Agreement with the heuristic order: 900 of 1,200 questions have the same hops, and 90.0 % of 3,000 pairs of "
@@ -249,7 +249,7 @@ def test_agreement_is_told_in_a_line() -> None:
     )
 
 
-def test_inferred_sentences_are_told_where_some_are_known() -> None:
+def test_sentence_agreement_is_shown_if_gold_is_known() -> None:
     known = {"passages": 1200, "inferred": 900, "likely": 600, "first": 300}
     none = dict.fromkeys(known, 0)
     assert format_sentence_agreement({"train": known, "dev": none}) == [

@@ -72,7 +72,7 @@ def test_one_that_is_never_begun_starts_nothing() -> None:
     stream.close()
 
 
-def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
+def test_the_buffer_limits_the_items_made_ahead() -> None:
     made: list[int] = []
     third = threading.Event()
 

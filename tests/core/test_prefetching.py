@@ -136,7 +136,7 @@ class Numbers:
         return self
 
 
-def test_who_makes_the_batches_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_equal_whichever_process_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = trained(tmp_path / "alone")
     monkeypatch.setattr(trainer, "helpers", lambda _: 2)
     assert trained(tmp_path / "helped") == alone

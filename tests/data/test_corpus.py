@@ -78,7 +78,7 @@ class TestRecords:
         (passage,) = corpus.read_passages([path])
         assert passage.metadata == {"year": 2017, "url": "u"}
 
-    def test_blank_lines_windows_line_ends_and_a_byte_order_mark_do_no_harm(self, tmp_path: Path) -> None:
+    def test_blank_lines_crlf_and_a_byte_order_mark_are_skipped(self, tmp_path: Path) -> None:
         content = b"\xef\xbb\xbf" + jsonl(WHALE, KRILL).replace(b"\n", b"\r\n\r\n") + b"\n  \n"
         assert pids(put(tmp_path / "c.jsonl", content)) == ["1", "2"]
 
@@ -484,12 +484,12 @@ class TestWriting:
         assert (back.pid, back.title, back.text) == ("1", "T", "One. Two.")
 
     @pytest.mark.parametrize(("name", "message"), [("c.csv", "unknown format"), ("no/c.jsonl", "no such folder")])
-    def test_a_name_that_cannot_be_written_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
+    def test_an_unwritable_name_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(CorpusError, match=message):
             corpus.write_passages([], tmp_path / name)
 
 
-def test_passages_are_counted_before_they_are_read_as_far_as_a_damaged_file_goes(tmp_path: Path) -> None:
+def test_passages_are_counted_up_to_the_damage_of_a_file(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": "%d", "text": "x"}\n' % number for number in range(3))
     (tmp_path / "whole.jsonl").write_bytes(lines)
     (tmp_path / "note.txt").write_text("One.\nTwo.")

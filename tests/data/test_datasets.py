@@ -145,7 +145,7 @@ class TestShapes:
             hops=3,
         )
 
-    def test_hover_where_sentence_ids_do_not_hold_has_gold_passages_but_no_facts(self, tmp_path: Path) -> None:
+    def test_hover_without_valid_sentence_ids_has_no_facts(self, tmp_path: Path) -> None:
         example = one(tmp_path, "hover", {**HOVER, "sentence_ids_hold": False})
         assert (example.gold, example.facts) == (("Kristian Zahrtmann", "Ossian Elgström"), ())
         assert one(tmp_path, "hover", {**HOVER, "sentence_ids_hold": True}).facts
@@ -165,7 +165,7 @@ class TestShapes:
         assert example.gold == ("Payment on Demand", "Carl Boese")
         assert (example.kind, example.answer, example.hops) == ("bridge_comparison", "My Cousin From Warsaw", 2)
 
-    def test_musique_as_published_names_paragraphs_by_title_and_orders_them(self, tmp_path: Path) -> None:
+    def test_published_musique_orders_paragraphs_by_title(self, tmp_path: Path) -> None:
         assert one(tmp_path, "musique", MUSIQUE) == Example(
             qid="2hop__574419_270105",
             text="What is the seat of the county where Van Hook Township is located?",
@@ -176,11 +176,11 @@ class TestShapes:
             order=("Van Hook Township", "Mountrail County"),
         )
 
-    def test_musique_by_ids_takes_them_in_the_order_of_their_paragraphs(self, tmp_path: Path) -> None:
+    def test_musique_ids_are_in_the_order_of_paragraphs(self, tmp_path: Path) -> None:
         example = one(tmp_path, "musique", MUSIQUE_BY_ID)
         assert (example.gold, example.order, example.named_by) == (("40", "7"), ("7", "40"), "id")
 
-    def test_musique_with_a_step_that_no_paragraph_answers_has_no_order(self, tmp_path: Path) -> None:
+    def test_musique_with_an_unanswered_step_has_no_order(self, tmp_path: Path) -> None:
         steps = [*STEPS, {**STEPS[0], "paragraph_support_idx": None}]
         for record in (MUSIQUE, MUSIQUE_BY_ID):
             example = one(tmp_path, "musique", {**record, "question_decomposition": steps})

@@ -157,7 +157,7 @@ def test_a_judged_question_has_a_text(beir: Path, text: str, part: str) -> None:
     assert [example.text for example in read_beir(beir)] == ["Who sings?"], "what is not asked is not looked at"
 
 
-def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
+def test_bad_beir_folders_are_refused(beir: Path) -> None:
     qrels = beir / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n1 p4 1\n")
     with pytest.raises(DatasetError, match="test.tsv:2: 1 fields"):

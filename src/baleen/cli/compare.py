@@ -29,6 +29,7 @@ def compare(
         Path, typer.Argument(metavar="RUN_A", dir_okay=False, exists=True, help="Results file of 'eval --out'.")
     ],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", dir_okay=False, exists=True, help="Second results file.")],
+    *,
     metric: Annotated[
         str | None, typer.Option("--metric", help="Metric to list differing questions by.", show_default="all@20")
     ] = None,

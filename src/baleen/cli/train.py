@@ -21,6 +21,7 @@ def train(
         Path, typer.Argument(metavar="PLAN", help="Training plan, TOML; with --explain the folder of a run.")
     ],
     question: Annotated[str | None, typer.Argument(metavar="QID", help="With --explain, the id of a question.")] = None,
+    *,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the run.", show_default="the plan without .toml")
     ] = None,
@@ -233,6 +234,7 @@ def init(
             metavar="BACKBONE", help="Folder or name of a Hugging Face encoder.", show_default="a small one"
         ),
     ] = None,
+    *,
     cross_encoder: Annotated[
         str | None,
         typer.Option(
