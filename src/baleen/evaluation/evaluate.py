@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from baleen.core import files
 from baleen.core.config import override
 from baleen.core.errors import ConfigError, DatasetError
 from baleen.core.progress import progress
@@ -18,7 +17,15 @@ from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
 from baleen.evaluation.collection import Collection, IndexedCorpus
 from baleen.evaluation.datasets import find_dataset
-from baleen.evaluation.results import Prediction, Result, ResultsFile, Run, describe_run, format_thresholds
+from baleen.evaluation.results import (
+    Prediction,
+    Result,
+    ResultsFile,
+    Run,
+    describe_run,
+    format_thresholds,
+    numbered_lines,
+)
 from baleen.evaluation.scoring import Scorer
 from baleen.index.index import Index
 
@@ -213,13 +220,9 @@ def read_results(path: Path) -> StoredResults:
     """Read a file that `baleen eval --out` wrote; any other content is a DatasetError."""
     run: Mapping[str, Any] = {}
     results: list[Result] = []
-    try:
-        for number, line in enumerate(files.read_lines(path), start=1):
-            run, result = _parse_line(line, f"{path}:{number}")
-            results.append(result)
-    except files.READ_ERRORS as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+    for place, line in numbered_lines(path):
+        run, result = _parse_line(line, place)
+        results.append(result)
     if not results:
         raise DatasetError(f"{path}: contains no result; expected the output of `baleen eval --out`")
     return StoredResults(run, results)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from baleen.core import files
-from baleen.core.errors import ConfigError
+from baleen.core.errors import ConfigError, DatasetError
 from baleen.core.records import Record
 from baleen.core.types import WHOLE_PASSAGE, Answer, Fact, Ranking, Trace, Verdict
 from baleen.data.example import Example
@@ -146,6 +146,16 @@ def _contents(model: ModelFolder) -> dict[str, Any]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield each line with its place, `path:number`; an unreadable file is a DatasetError."""
+    try:
+        for number, line in enumerate(files.read_lines(path), start=1):
+            yield f"{path}:{number}", line
+    except files.READ_ERRORS as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise DatasetError(f"{path}: cannot be read: {reason}") from None
 
 
 def refuse_compressed(path: Path) -> None:

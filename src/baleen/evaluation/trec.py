@@ -17,7 +17,7 @@ from baleen.core import files
 from baleen.core.errors import DatasetError
 from baleen.core.types import Hit, Ranking
 from baleen.data.example import Example
-from baleen.evaluation.results import Result
+from baleen.evaluation.results import Result, numbered_lines
 
 TAG = "baleen"
 RUN = "qid Q0 pid rank score tag"
@@ -72,16 +72,12 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the place and fields of each line; a wrong number of fields is a DatasetError."""
-    try:
-        for number, line in enumerate(files.read_lines(path), start=1):
-            row = line.decode("utf-8", "replace").split()
-            if len(row) not in (0, len(fields.split())):
-                raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")
-            if row:
-                yield f"{path}:{number}", row
-    except files.READ_ERRORS as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+    for place, line in numbered_lines(path):
+        row = line.decode("utf-8", "replace").split()
+        if len(row) not in (0, len(fields.split())):
+            raise DatasetError(f"{place}: {len(row)} fields; expected '{fields}'")
+        if row:
+            yield place, row
 
 
 def _number(place: str, text: str, fields: str) -> float:
