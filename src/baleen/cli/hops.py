@@ -28,7 +28,7 @@ from baleen.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from baleen.cli.show import Chain, document, explanations, notices, print_ranking
+from baleen.cli.show import Chain, notices, print_ranking
 from baleen.core.errors import ConfigError
 from baleen.data.claims import Claim, check_text, read_claims
 from baleen.evaluation.results import Results, describe_run, line, refuse_packed
@@ -287,16 +287,18 @@ def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[
 
 
 def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], system: Baleen) -> None:
-    chain = None if asked.as_json else Chain(task, system.retriever)
+    chain = None if asked.as_json else Chain(task)
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
-        told = document(task, trace, system.retriever, seconds, explained=asked.explain)
-        given = {key: settings[key] for key in ("keep", "read", "final", "mention_boost") if settings[key] is not None}
-        typer.echo(json.dumps(told | given, ensure_ascii=False))
+        options = {key: value for key, value in settings.items() if value is not None}
+        told = _document(trace, system, seconds, asked.explain) | {"options": options}
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
     chain.end(trace, seconds)
     if asked.explain:
-        chain.explanations(explanations(trace, system.retriever))
+        from baleen.hops.explain import explain_trace
+
+        chain.explanations(explain_trace(system.retriever, trace))
 
 
 def _follow(
@@ -311,6 +313,17 @@ def _follow(
         if chain is not None and trace.outcome is None:
             chain.hop(len(trace.hops), trace.hops[-1])
     return trace, time.perf_counter() - start
+
+
+def _document(trace: Trace, system: Baleen, seconds: float, explain: bool) -> dict[str, Any]:
+    """The JSON of a finished run; `explain` adds judgements, and why passages with final facts were found."""
+    document = trace.to_json(judgements=explain) | {"seconds": round(seconds, 6)}
+    if explain:
+        from baleen.hops.explain import explain_trace
+
+        found = explain_trace(system.retriever, trace)
+        document["explanations"] = [{"hop": hop, **explanation.to_json()} for hop, explanation in found]
+    return document
 
 
 def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen) -> None:
@@ -346,7 +359,7 @@ def _batches(
             seconds = (time.perf_counter() - start) / len(batch)
             for notice in notices(task, traces[0]) if first == 0 else ():
                 log.warning(notice)
-            told = [document(task, trace, system.retriever, seconds, explained=asked.explain) for trace in traces]
+            told = [_document(trace, system, seconds, asked.explain) for trace in traces]
             yield [(claim.id, each) for claim, each in zip(batch, told, strict=True)]
             bar.advance(len(batch))
 

@@ -1,7 +1,5 @@
 """A run as a person reads it: the claim, the chain hop by hop as it grows, and what it led to.
 
-A run as one JSON document: what `--json` prints, and what a line of `--out` holds.
-
 What several commands print and write: a report of figures, a ranking of passages, lines of which there have to be some.
 """
 
@@ -9,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -35,8 +32,8 @@ STANDING_IN = {"condenser": "condenser (reranker scores are used instead)"}
 class Chain:
     """Prints a run to standard output; where that is no terminal, in plain lines that are never wrapped."""
 
-    def __init__(self, task: Task, retriever: Retriever) -> None:
-        self.task, self.retriever = task, retriever
+    def __init__(self, task: Task) -> None:
+        self.task, self._titles = task, dict[str, str]()
         self._console = _console()
 
     def start(self, text: str) -> None:
@@ -44,6 +41,7 @@ class Chain:
 
     def hop(self, number: int, hop: Hop) -> None:
         """What one hop found, kept and dropped again."""
+        self._titles |= {fact.pid: fact.title for fact in hop.facts} | dict(hop.titles)
         titles = [self._title(pid) for pid in hop.ranking.pids[:TITLES]]
         more = " …" if len(hop.ranking) > TITLES else ""
         named = f", {len(hop.mentioned)} of them named," if hop.mentioned else ""
@@ -122,7 +120,7 @@ class Chain:
                 self._print(4, (f"{match.score:6.3f}  ", "dim"), f"{match.part}: {match.token} ~ {match.matched}")
 
     def _title(self, pid: str) -> str:
-        return self.retriever.passage(pid).title or pid
+        return self._titles.get(pid) or pid
 
     def _print(self, indent: int, *pieces: str | tuple[str, str]) -> None:
         from rich.padding import Padding
@@ -168,81 +166,6 @@ def _short(text: str) -> str:
     """On one line, and no longer than a long sentence."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + " …"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a passage came up: at which hop, for which query, how high, and with what score."""
-
-    hop: int
-    rank: int
-    score: float
-    query: Query
-
-
-def places(*traces: Trace) -> dict[str, Place]:
-    """The place of every passage that was retrieved; those of the first trace go before those of the next."""
-    found: dict[str, Place] = {}
-    for trace in traces:
-        for number, hop in enumerate(trace.hops, start=1):
-            for rank, hit in enumerate(hop.ranking, start=1):
-                found.setdefault(hit.pid, Place(number, rank, hit.score, hop.query))
-    return found
-
-
-def document(
-    task: Task, trace: Trace, retriever: Retriever, seconds: float, *, explained: bool = False
-) -> dict[str, Any]:
-    """A finished run; `explained` adds why each passage that carries a fact was found.
-
-    `borderline` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the
-    retriever's, at the hop and rank where it came up, with the bonus where it is among `mentioned` of that hop; `fact_score`
-    is that of the best fact it carries, null where it carries none.  The order is that of `Trace.ranking`.
-    """
-    told: dict[str, Any] = {
-        "query": trace.query.text,
-        task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
-        "facts": [fact.to_json() for fact in trace.facts],
-        "borderline": [fact.to_json() for fact in trace.borderline],
-        "passages": _passages(trace, retriever),
-        "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
-        "ranked_by": trace.ranked_by,
-        "untrained": list(trace.untrained),
-        "stopped": trace.stopped,
-        "seconds": round(seconds, 6),
-    }
-    if explained:
-        told["explanations"] = [
-            {"hop": hop, **explanation.to_json()} for hop, explanation in explanations(trace, retriever)
-        ]
-    return told
-
-
-def explanations(trace: Trace, retriever: Retriever) -> list[tuple[int, Explanation]]:
-    """For each passage that carries a fact, the hop that found it and why its query did."""
-    from baleen.hops.explain import explain
-
-    found = places(*trace.parts or (trace,))  # a merged run has its facts from its first part
-    carrying = dict.fromkeys(fact.pid for fact in trace.facts)
-    return [(found[pid].hop, explain(retriever, found[pid].query, pid)) for pid in carrying]
-
-
-def _passages(trace: Trace, retriever: Retriever) -> list[dict[str, Any]]:
-    found = places(trace, *trace.parts)
-    best: dict[str, float] = {}
-    for fact in trace.facts:
-        best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
-    return [
-        {
-            "pid": hit.pid,
-            "title": retriever.passage(hit.pid).title,
-            "score": found[hit.pid].score,
-            "hop": found[hit.pid].hop,
-            "rank": found[hit.pid].rank,
-            "fact_score": best.get(hit.pid),
-        }
-        for hit in trace.ranking()
-    ]
 
 
 Item = TypeVar("Item")
