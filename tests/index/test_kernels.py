@@ -82,7 +82,7 @@ def test_aligned_arrays_start_at_a_cache_line(kind: type) -> None:
     matches=st.lists(st.integers(-19_000, 19_000) | st.integers(-3, 3), min_size=1, max_size=150),
     keep=st.integers(1, 160),
 )
-def test_a_focused_sum_is_that_of_the_largest(matches: list[int], keep: int) -> None:
+def test_focused_sum_adds_the_largest(matches: list[int], keep: int) -> None:
     padded = np.full(-(-len(matches) // LANES) * LANES, EMPTY, np.int16)
     padded[: len(matches)] = matches
     assert kernels.focused_sum(padded, len(matches), keep) == slow_focus(matches, keep)
@@ -90,7 +90,7 @@ def test_a_focused_sum_is_that_of_the_largest(matches: list[int], keep: int) -> 
 
 @UNHURRIED
 @given(values=st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 4), min_size=1, max_size=60), data=st.data())
-def test_the_largest_are_selected_with_ties_to_the_earlier(values: list[int], data: st.DataObject) -> None:
+def test_select_largest_breaks_ties_by_position(values: list[int], data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(values) + 3))
     assert kernels.select_largest(np.array(values, np.int32), limit).tolist() == slow_largest(values, limit)
 
@@ -98,7 +98,7 @@ def test_the_largest_are_selected_with_ties_to_the_earlier(values: list[int], da
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 9000])
 @pytest.mark.parametrize("spread", [1, 2, 50, 10**6, 2**31 - 1])
 @pytest.mark.parametrize("limit", [1, 100, 4000])
-def test_the_largest_of_many_are_selected_alike(size: int, spread: int, limit: int) -> None:
+def test_select_largest_of_many_values(size: int, spread: int, limit: int) -> None:
     values = chance(size).integers(-spread, spread, size=size).astype(np.int32)
     assert kernels.select_largest(values, limit).tolist() == slow_largest(values.tolist(), limit)
 
@@ -140,7 +140,7 @@ def block_bests(scores: Array) -> Array:
 @pytest.mark.parametrize("cells", [1, 5, 64, 70, 400])
 @pytest.mark.parametrize("probes", [1, 2, 5, 400])
 @pytest.mark.parametrize("spread", [3, 10_000])
-def test_probed_cells_are_the_best_of_each_lane_with_ties_by_number(cells: int, probes: int, spread: int) -> None:
+def test_probe_cells_takes_the_best_of_each_lane(cells: int, probes: int, spread: int) -> None:
     probes = min(probes, cells)
     scores = random_scores(2, cells, [64, 7], spread=spread)
     found = np.empty((71, probes), np.int32)
@@ -151,7 +151,7 @@ def test_probed_cells_are_the_best_of_each_lane_with_ties_by_number(cells: int, 
         assert found[lane].tolist() == np.argsort(-column, kind="stable")[:probes].tolist()
 
 
-def test_more_ties_than_the_first_buffer_holds_are_probed_all_the_same() -> None:
+def test_probe_cells_with_more_ties_than_its_buffer() -> None:
     scores = random_scores(1, 3000, [1], spread=1)
     scores[:] = 7
     found = np.empty((1, 60), np.int32)
@@ -159,7 +159,7 @@ def test_more_ties_than_the_first_buffer_holds_are_probed_all_the_same() -> None
     assert found[0].tolist() == list(range(60))
 
 
-def test_an_inverted_file_lists_each_passage_once_in_each_of_its_cells() -> None:
+def test_the_inverted_file_lists_each_passage_once_per_cell() -> None:
     passages = Passages(60, 20, 2)
     cells, offsets, postings = invert(passages.codes, passages.offsets)
     expected: dict[int, list[int]] = {}
@@ -188,7 +188,7 @@ def slow_gather(scores: Array, cells: Array, lists: dict[int, list[int]], allowe
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
 @pytest.mark.parametrize("edges", [[0, 50], [0, 7, 50], [0, 1, 2, 49, 50], [30, 50]])
-def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: type, edges: list[int]) -> None:
+def test_evidence_sums_the_best_gain_of_each_lane(kind: type, edges: list[int]) -> None:
     passages = Passages(50, 30, 2)
     segment_cells, offsets, postings = invert(passages.codes, passages.offsets)
     lists = {int(cell): postings[offsets[i] : offsets[i + 1]].tolist() for i, cell in enumerate(segment_cells)}
@@ -213,7 +213,7 @@ def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: t
         np.testing.assert_array_equal(places, ends)
 
 
-def test_a_list_without_rows_to_skip_to_ends_where_it_ends() -> None:
+def test_skipping_past_the_end_of_a_list() -> None:
     postings = np.array([2, 5, 9, 0, 3], np.uint16)
     starts, ends = np.array([[0, 3, 0]]), np.array([[3, 5, 0]])  # the last one is empty
     for first, expected in [(0, [0, 3, 0]), (1, [0, 4, 0]), (3, [1, 4, 0]), (9, [2, 5, 0]), (10, [3, 5, 0])]:
@@ -236,7 +236,7 @@ def slow_both(best: Array, lanes: tuple[int, int], keep: tuple[int, int]) -> int
 
 @pytest.mark.parametrize("spread", [4, 256])  # ties, and all bytes
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep: tuple[int, int], spread: int) -> None:
+def test_pruning_scores_by_centroids(lanes: tuple[int, int], keep: tuple[int, int], spread: int) -> None:
     passages, rows, counts = Passages(40, 25, 2), np.array([0, 3, 7, 8, 39]), blocks_of(lanes)
     score_bytes = aligned_copy(chance(3).integers(spread, size=(len(counts), 25, LANES)).astype(np.uint8))
     for block, count in enumerate(counts):
@@ -251,7 +251,7 @@ def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep
 
 @UNHURRIED
 @given(matches=st.lists(st.integers(0, 255) | st.integers(0, 2), min_size=1, max_size=150), keep=st.integers(1, 160))
-def test_a_focused_sum_of_bytes_is_that_of_the_largest(matches: list[int], keep: int) -> None:
+def test_focused_byte_sum_adds_the_largest(matches: list[int], keep: int) -> None:
     padded = np.zeros(-(-len(matches) // LANES) * LANES, np.uint8)
     padded[: len(matches)] = matches
     assert kernels.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
@@ -259,7 +259,7 @@ def test_a_focused_sum_of_bytes_is_that_of_the_largest(matches: list[int], keep:
 
 @pytest.mark.parametrize(("subspaces", "layers"), [(2, 1), (6, 3), (16, 4), (16, 7)])
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_refining_adds_what_each_byte_is_worth_to_what_the_references_are(
+def test_refining_scores_by_centroids_and_residuals(
     lanes: tuple[int, int], keep: tuple[int, int], subspaces: int, layers: int
 ) -> None:
     blocks = blocks_of(lanes)
@@ -296,7 +296,7 @@ def interleaved(entries: Array) -> Array:
 
 
 @pytest.mark.parametrize(("dim", "axes"), [(24, 32), (32, 32), (1, 4)])
-def test_lanes_are_products_with_the_axes(dim: int, axes: int) -> None:
+def test_map_lanes_multiplies_by_the_axes(dim: int, axes: int) -> None:
     rows = aligned_copy(chance(1).standard_normal((axes, dim)).astype(np.float32))
     vectors = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     out = np.full((axes, LANES), np.nan, np.float32)
@@ -305,7 +305,7 @@ def test_lanes_are_products_with_the_axes(dim: int, axes: int) -> None:
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(layers: int) -> None:
+def test_lookup_tables_hold_quantized_products(layers: int) -> None:
     books = chance(1).standard_normal((layers, 4, 256, 8)).astype(np.float32)
     queries = chance(2).standard_normal((32, LANES)).astype(np.float32)
     exact = np.einsum("kscw,swl->kscl", books.astype(np.float64), queries.reshape(4, 8, LANES))
@@ -330,7 +330,7 @@ def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(layers: in
         np.testing.assert_allclose(offsets[count], last.sum(axis=0) / step, atol=0.51)
 
 
-def test_decoding_adds_what_is_restored_to_the_centroid() -> None:
+def test_decoding_adds_residuals_to_centroids() -> None:
     centroids = chance(1).standard_normal((12, 32)).astype(np.float32)
     books = chance(2).standard_normal((3, 4, 256, 8)).astype(np.float32)
     passages, rows = Passages(10, 12, 4), np.array([2, 3, 9])
@@ -350,7 +350,7 @@ def test_decoding_adds_what_is_restored_to_the_centroid() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("dim", [16, 48])
-def test_vectors_are_scored_as_maxsim_does(blocks: int, dim: int) -> None:
+def test_score_vectors_equals_maxsim(blocks: int, dim: int) -> None:
     lengths = np.array([1, 4, 3, 9, 2, 8], np.int64)
     vectors = aligned_copy(chance(1).standard_normal((lengths.sum() + 4, dim)).astype(np.float32))
     vectors[-4:] = 1000.0  # spare rows, which no score may show
@@ -365,7 +365,7 @@ def test_vectors_are_scored_as_maxsim_does(blocks: int, dim: int) -> None:
         start += length
 
 
-def test_a_passage_scores_the_same_bits_in_any_company() -> None:
+def test_scores_do_not_depend_on_the_batch() -> None:
     vectors = aligned_copy(chance(1).standard_normal((24, 16)).astype(np.float32))
     queries = aligned_copy(chance(2).standard_normal((1, 16, LANES)).astype(np.float32))
     together, alone = np.empty((3, 1, LANES), np.float32), np.empty((1, 1, LANES), np.float32)
@@ -375,5 +375,5 @@ def test_a_passage_scores_the_same_bits_in_any_company() -> None:
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=20), st.integers(1, 25))
-def test_the_loop_that_these_tests_trust_is_the_reference(matches: list[int], keep: int) -> None:
+def test_the_oracle_of_these_tests_equals_focus(matches: list[int], keep: int) -> None:
     assert slow_focus(matches, keep) == int(focus(torch.tensor(matches, dtype=torch.float64), keep))

@@ -66,9 +66,7 @@ def find(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_a_batch_of_unlike_queries_is_brute_force_for_each(
-    index: Index, device: str, limits: Limits | None, focus: Focus
-) -> None:
+def test_a_mixed_batch_equals_brute_force(index: Index, device: str, limits: Limits | None, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     for query, ranking in zip(queries, find(index, device, queries, limits, focus), strict=True):
         assert_ranks(ranking, slow_scores(index, query, TEXTS, focus), 10)
@@ -76,9 +74,7 @@ def test_a_batch_of_unlike_queries_is_brute_force_for_each(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_vectors_that_are_held_score_as_those_restored_for_each_search(
-    index: Index, device: str, limits: Limits | None
-) -> None:
+def test_cached_and_restored_vectors_score_equally(index: Index, device: str, limits: Limits | None) -> None:
     """Within what float16 rounds off."""
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     everything = len(TEXTS)
@@ -89,7 +85,7 @@ def test_vectors_that_are_held_score_as_those_restored_for_each_search(
         assert [hit.score for hit in one.hits] == pytest.approx([scores[pid] for pid in one.pids], abs=2e-3)
 
 
-def test_what_was_restored_once_needs_no_residuals_any_more(index: Index) -> None:
+def test_caching_vectors_frees_the_residuals(index: Index) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, "cpu", hold=True)
     assert searcher.vectors is not None
     assert searcher.vectors.dtype == torch.float16
@@ -99,9 +95,7 @@ def test_what_was_restored_once_needs_no_residuals_any_more(index: Index) -> Non
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bits", [1, 2, 4, 16])
 @pytest.mark.parametrize("words", [1, 300])
-def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
-    tmp_path: Path, device: str, bits: int, words: int
-) -> None:
+def test_one_passage_of_any_length(tmp_path: Path, device: str, bits: int, words: int) -> None:
     """One word leaves its cell nothing to restore; of 300 not all can be referred to."""
     text = random_text(random.Random(5), words)
     index = Index.build(tmp_path / "index", passages_of({"lone": text}), ENCODER, bits=bits)
@@ -114,7 +108,7 @@ def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_parts_give_the_same_scores(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1)]
     whole = find(index, device, queries, None, (32, 8))
     monkeypatch.setattr("baleen.index.gpu.PASSAGES_AT_ONCE", 7)
@@ -125,9 +119,7 @@ def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monke
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_queries_that_would_look_into_too_many_passages_go_in_smaller_batches(
-    index: Index, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_batch_size_is_limited_by_postings(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries, narrow = [query_of(9, 3, seed) for seed in range(5)], Limits(probes=4, candidates=30, refined=15)
     searcher = DeviceSearcher(index.codec, index.segments, device)
     together = find(index, device, queries, narrow, (32, 8))
@@ -141,7 +133,7 @@ def test_queries_that_would_look_into_too_many_passages_go_in_smaller_batches(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
+def test_evidence_equals_the_cpu_kernels(index: Index, device: str) -> None:
     """Narrow limits leave the same passages standing on the device as on the CPU."""
     queries = [query_of(20, 4, seed) for seed in range(6)]
     narrow = Limits(probes=4, candidates=30, refined=15)
@@ -157,7 +149,7 @@ def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_query_gathers_the_same_beside_a_longer_one(index: Index, device: str) -> None:
+def test_evidence_does_not_depend_on_the_batch(index: Index, device: str) -> None:
     """Each has its own number of probes, whatever it shares a batch with."""
     searcher = DeviceSearcher(index.codec, index.segments, device)
     limits = Limits(probes=None, candidates=30, refined=15)
@@ -173,7 +165,7 @@ def test_a_query_gathers_the_same_beside_a_longer_one(index: Index, device: str)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) -> None:
+def test_masked_rows_are_never_returned(index: Index, device: str) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, device)
     query = query_of(20, 4, 0)
     first, second = (segment.alive.copy() for segment in index.segments)
@@ -185,7 +177,7 @@ def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) ->
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_where_no_row_is_allowed_nothing_is_found(index: Index, limits: Limits | None, device: str) -> None:
+def test_no_allowed_rows_give_no_hits(index: Index, limits: Limits | None, device: str) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, device)
     alive = [segment.alive for segment in index.segments]
     none = [np.zeros_like(rows) for rows in alive]
@@ -200,7 +192,7 @@ def by_place(found: Found) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
-def test_scores_that_are_asked_for_alone_are_those_of_the_cpu(index: Index, device: str, focus: Focus) -> None:
+def test_score_rows_equals_the_cpu(index: Index, device: str, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     wanted = [Found.of_rows([[7, 3, 40], [1, 0]]), Found.of_rows([[], []]), Found.of_rows([[], [5]])]
     expected = Searcher(index.codec, index.segments, threads=1).score_rows(queries, focus, wanted)
@@ -211,7 +203,7 @@ def test_scores_that_are_asked_for_alone_are_those_of_the_cpu(index: Index, devi
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_boosted_passages_are_raised_as_on_the_cpu(index: Index, device: str) -> None:
+def test_boosts_equal_the_cpu(index: Index, device: str) -> None:
     queries, boosted = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
     searched = Index.open(index.root, device=device)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):

@@ -1,4 +1,4 @@
-"""The nearest of many members through their groups: against comparison with all of them."""
+"""Nearest centroids through groups, against a comparison with all; means and groups on a CPU.  `test_codec.py` tests `kmeans`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from baleen.index.codec.kmeans import (
     BATCH,
     CLOSENESS,
     GROUPS_FROM,
+    SUMS_AT_ONCE,
     Blocks,
     Grouped,
     Nearest,
     block_starts,
+    cluster_means,
     compare_with_all,
     in_threads,
     kmeans,
     nearest,
     nearest_members,
+    split_by_group,
 )
 from baleen.index.cpu.simd import LANES
 
@@ -53,7 +56,7 @@ def closest(points: Array, members: Array, centres: Array, groups: Groups, visit
 
 
 def by_definition(points: Array, members: Array, centres: Array, groups: Groups, visits: int) -> Array:
-    """The same in double precision, one point after another, word for word as `assignment.py` describes it."""
+    """The same in double precision, one point after another, as `kmeans.py` describes it."""
     codes = []
     for point in points.astype(np.float64):
         far = ((members - point) ** 2).sum(axis=1)
@@ -70,7 +73,7 @@ def squared(points: Array, members: Array, codes: Array) -> Array:
 
 @pytest.mark.parametrize("dim", [16, 128])
 @pytest.mark.parametrize("visits", [1, 3, 20])
-def test_a_point_looks_into_the_groups_that_the_definition_names(visits: int, dim: int) -> None:
+def test_nearest_members_equals_its_definition(visits: int, dim: int) -> None:
     members, points = clumps(600, dim, seed=1), clumps(501, dim, seed=2)
     centres = members[::30].copy()  # 20 groups, of very different sizes, one of them over several blocks
     owner = ((members[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
@@ -84,7 +87,7 @@ def test_a_point_looks_into_the_groups_that_the_definition_names(visits: int, di
     )
 
 
-def test_visiting_every_group_finds_the_nearest_of_all() -> None:
+def test_probing_every_group_is_exact() -> None:
     members, points = clumps(400, seed=1), clumps(200, seed=2)
     groups = [list(range(start, 400, 10)) for start in range(10)]  # groups that mean nothing
     codes = closest(points, members, members[:10], groups, 10)
@@ -93,7 +96,7 @@ def test_visiting_every_group_finds_the_nearest_of_all() -> None:
 
 
 @pytest.mark.parametrize("visits", [2, 5, 9])
-def test_no_more_groups_are_visited_than_allowed(visits: int) -> None:
+def test_only_the_nearest_groups_are_probed(visits: int) -> None:
     """Every group holds one member, which lies where its centre does: the best is in the nearest group, always."""
     members, points = clumps(64, seed=1), clumps(300, seed=2)
     groups = [[member] for member in range(64)]
@@ -107,7 +110,7 @@ def test_no_more_groups_are_visited_than_allowed(visits: int) -> None:
     assert seen.max() < visits
 
 
-def test_empty_groups_are_left_out() -> None:
+def test_empty_groups_are_dropped() -> None:
     """A thousand centroids eight times over: centres fall on each other, and one of them gets all that is there."""
     centroids = torch.from_numpy(clumps(GROUPS_FROM, seed=5)).repeat(8, 1)
     groups = Grouped.of(centroids)
@@ -121,28 +124,28 @@ def test_empty_groups_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65])
-def test_members_that_are_equal_give_one_of_them(count: int) -> None:
+def test_equal_members_give_one_of_them(count: int) -> None:
     members = np.repeat(clumps(1), count, axis=0)
     codes = closest(members[:1], members, members[:1], [list(range(count))], 1)
     assert codes.tolist() == [0]
 
 
 @pytest.mark.parametrize("points", [0, 1, 3, 4, 5])
-def test_points_are_taken_four_at_a_time_and_the_rest_too(points: int) -> None:
+def test_point_counts_that_are_no_multiple_of_four(points: int) -> None:
     members = clumps(90)
     groups = [list(range(45)), list(range(45, 90))]
     some = members[:points]
     assert closest(some, members, members[[0, 45]], groups, 2).tolist() == list(range(points))
 
 
-def test_the_way_is_chosen_by_how_many_centroids_there_are() -> None:
+def test_the_number_of_groups_follows_the_number_of_centroids() -> None:
     few, more, many = (Grouped.of(torch.from_numpy(clumps(count))) for count in (GROUPS_FROM - 1, GROUPS_FROM, MANY))
     assert [len(groups.starts) - 1 for groups in (few, more, many)] == [1, 64, 128]
     assert Nearest.of(torch.from_numpy(clumps(5)).to("meta")).grouped is None, "any other device compares with all"
 
 
 @pytest.mark.parametrize(("dim", "share", "error"), [(16, 0.97, 1.005), (128, 0.97, 1.005)])
-def test_many_centroids_find_nearly_always_the_nearest(dim: int, share: float, error: float) -> None:
+def test_grouped_assignment_is_nearly_exact(dim: int, share: float, error: float) -> None:
     """The share that gets its nearest cell, and the squared error that the others cost, for held-out vectors."""
     sample, points = clumps(40_000, dim, seed=3), clumps(3000, dim, seed=4)
     centroids = kmeans(torch.from_numpy(sample), MANY, torch.Generator().manual_seed(0))
@@ -154,37 +157,77 @@ def test_many_centroids_find_nearly_always_the_nearest(dim: int, share: float, e
 
 
 @pytest.mark.parametrize("points", [0, 1, 7, 300])
-def test_fewer_vectors_than_groups_are_assigned_too(points: int) -> None:
+def test_fewer_points_than_groups(points: int) -> None:
     centroids = torch.from_numpy(clumps(MANY, seed=5))
     assert nearest(centroids[:points], centroids).tolist() == list(range(points))
 
 
-def test_centroids_that_are_all_the_same_take_everything() -> None:
+def test_identical_centroids() -> None:
     same = nearest(torch.from_numpy(clumps(500, seed=6)), torch.from_numpy(np.repeat(clumps(1), MANY, axis=0)))
     assert ((same >= 0) & (same < MANY)).all()
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
-def test_any_number_of_threads_assigns_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assignment_does_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (MANY, 2 * BATCH + 77))
     expected = nearest(points, centroids)
     monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: threads)
     np.testing.assert_array_equal(nearest(points, centroids), expected)
 
 
-def test_a_vector_does_not_depend_on_those_beside_it() -> None:
+def test_assignment_does_not_depend_on_the_batch() -> None:
     find = Grouped.of(torch.from_numpy(clumps(MANY, seed=5)))
     points = torch.from_numpy(clumps(1001, seed=6))
     alone = torch.cat([find(part) for part in torch.split(points, 13)])
     np.testing.assert_array_equal(find(points), alone)
 
 
-def test_a_batch_keeps_its_scratch_memory_small() -> None:
+def test_scratch_memory_of_a_batch_is_bounded() -> None:
     centres = 256  # of the most cells that there can be
     assert min(BATCH, CLOSENESS // centres) * centres * 4 <= 2**25
 
 
-def test_everything_is_done_once_in_threads() -> None:
+def test_in_threads_runs_each_item_once() -> None:
     done: list[int] = []
     in_threads(done.append, range(50))
     assert sorted(done) == list(range(50))
+
+
+def plain_means(points: torch.Tensor, owner: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
+    """As torch would do it, row after row."""
+    sums = torch.zeros_like(centroids).index_add_(0, owner, points)
+    counts = torch.bincount(owner, minlength=len(centroids))[:, None]
+    return torch.where(counts > 0, sums / counts.clamp(min=1), centroids)
+
+
+@pytest.mark.parametrize("centroids", [1, 3, SUMS_AT_ONCE, 3 * SUMS_AT_ONCE + 5])
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_means_equal_torch_bit_for_bit(centroids: int, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: cores)
+    generator = torch.Generator().manual_seed(centroids)
+    points, old = (torch.randn(count, 24, generator=generator) for count in (4000, centroids))
+    owner = torch.randint(centroids, (4000,), generator=generator)
+    assert torch.equal(cluster_means(points, owner, old), plain_means(points, owner, old))
+
+
+def test_a_centroid_without_points_keeps_its_position() -> None:
+    old = torch.arange(6.0).view(3, 2)
+    found = cluster_means(torch.tensor([[1.0, 1.0], [3.0, 5.0]]), torch.tensor([2, 2]), old)
+    assert found.tolist() == [[0.0, 1.0], [2.0, 3.0], [2.0, 3.0]]
+
+
+def test_means_of_points_that_are_not_contiguous() -> None:
+    wide = torch.randn(50, 16, generator=torch.Generator().manual_seed(0))
+    owner = torch.arange(50) % 4
+    some = wide[:, ::2]
+    assert torch.equal(cluster_means(some, owner, torch.zeros(4, 8)), plain_means(some, owner, torch.zeros(4, 8)))
+
+
+def test_split_by_group_keeps_order_and_empty_groups() -> None:
+    points = torch.arange(12.0).view(6, 2)
+    found = split_by_group(points, torch.tensor([2, 0, 2, 0, 3, 2]), 5)
+    assert [part[:, 0].tolist() for part in found] == [[2.0, 6.0], [], [0.0, 4.0, 10.0], [8.0], []]
+
+
+def test_split_by_group_without_points() -> None:
+    assert [len(part) for part in split_by_group(torch.empty(0, 2), torch.empty(0, dtype=torch.int64), 3)] == [0, 0, 0]
