@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.core.vectors import PassageVectors
-from baleen.index.codec.codec import MAX_CELLS, Codec, cell_count, padded, unpacked
+from baleen.index.codec.codec import MAX_CELLS, Codec, cell_count, padded_dim, unpack_streams
 from baleen.index.codec.fitting import LAYERS, Quantizer, Sample, fit
-from baleen.index.codec.kmeans import GROUPS_FROM, kmeans, nearest
+from baleen.index.codec.kmeans import MIN_GROUPED, kmeans, nearest
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +69,7 @@ def test_cell_counts_by_hand(vectors: int, cells: int) -> None:
 
 
 def test_dimensions_are_padded_to_multiples_of_16() -> None:
-    assert [padded(dim) for dim in (1, 15, 16, 17, 100, 128)] == [16, 16, 16, 32, 112, 128]
+    assert [padded_dim(dim) for dim in (1, 15, 16, 17, 100, 128)] == [16, 16, 16, 32, 112, 128]
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -77,7 +77,7 @@ def test_dimensions_are_padded_to_multiples_of_16() -> None:
 def test_maps_preserve_inner_products(bits: int, dim: int) -> None:
     vectors = unit_vectors(300, dim)
     codec = fitted(vectors, 8, bits)
-    assert (codec.dim, codec.width) == (dim, padded(dim))
+    assert (codec.dim, codec.width) == (dim, padded_dim(dim))
     queries = np.random.default_rng(1).standard_normal((5, dim)).astype(np.float32)
     mapped = vectors @ codec.forward
     np.testing.assert_allclose(codec.map_queries(queries) @ mapped.T, queries @ vectors.T, atol=1e-4)
@@ -123,7 +123,7 @@ def test_16_bits_have_no_residuals() -> None:
 def test_bits_per_dimension_hold_on_average(bits: int) -> None:
     vectors = unit_vectors(4000, 32)
     encoded = Quantizer(fitted(vectors, 16, bits)).encode(in_passages(vectors))
-    layers = unpacked(encoded.offsets, encoded.residuals, encoded.residual_offsets, 4)[0]
+    layers = unpack_streams(encoded.offsets, encoded.residuals, encoded.residual_offsets, 4)[0]
     assert layers.mean() == pytest.approx(bits, rel=0.1)
     assert layers.max() <= LAYERS[bits]
 
@@ -222,7 +222,7 @@ def test_nearest_is_exact_for_few_centroids(count: int) -> None:
 
 
 def test_nearest_is_nearly_exact_for_many_centroids() -> None:
-    points, centroids = (torch.from_numpy(unit_vectors(count, 16, seed=count)) for count in (700, GROUPS_FROM + 100))
+    points, centroids = (torch.from_numpy(unit_vectors(count, 16, seed=count)) for count in (700, MIN_GROUPED + 100))
     distances = torch.cdist(points, centroids)
     chosen = distances.gather(1, nearest(points, centroids)[:, None])[:, 0]
     best = distances.min(dim=1).values
@@ -251,11 +251,11 @@ def test_kmeans_with_one_centroid_per_point() -> None:
 
 
 def test_kmeans_on_a_cpu_returns_k_centroids() -> None:
-    points = torch.from_numpy(unit_vectors(4 * GROUPS_FROM, 16))
-    centroids = kmeans(points, GROUPS_FROM, torch.Generator().manual_seed(0))
-    assert centroids.shape == (GROUPS_FROM, 16)
+    points = torch.from_numpy(unit_vectors(4 * MIN_GROUPED, 16))
+    centroids = kmeans(points, MIN_GROUPED, torch.Generator().manual_seed(0))
+    assert centroids.shape == (MIN_GROUPED, 16)
     assert centroids.isfinite().all()
-    start = points[:GROUPS_FROM]
+    start = points[:MIN_GROUPED]
     assert torch.cdist(points, centroids).min(dim=1).values.mean() < torch.cdist(points, start).min(dim=1).values.mean()
 
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from baleen.index.codec.kmeans import (
-    BATCH,
-    CLOSENESS,
-    GROUPS_FROM,
-    SUMS_AT_ONCE,
+    BATCH_SIZE,
+    CLOSENESS_BUDGET,
+    MIN_GROUPED,
+    MIN_SUMS_PER_THREAD,
     Blocks,
-    Grouped,
+    GroupedCentroids,
     Nearest,
     block_starts,
     cluster_means,
-    compare_with_all,
+    exact_nearest,
     in_threads,
     kmeans,
     nearest,
@@ -44,24 +44,24 @@ def clumps(count: int, dim: int = 16, *, seed: int = 0, centres: int = 300) -> A
     return unit
 
 
-def closest(points: Array, members: Array, centres: Array, groups: Groups, visits: int) -> Array:
+def closest(points: Array, members: Array, centres: Array, groups: Groups, probes: int) -> Array:
     """What the kernel makes of these groups."""
     rows = [np.array(group, np.int64) for group in groups]
     blocks, codes = Blocks.of(members, rows), np.full(len(points), -1)
     of = Blocks.of(centres, [np.arange(len(centres))])
     nearest_members(
-        points, of.values, of.halves, blocks.values, blocks.halves, blocks.numbers, block_starts(rows), visits, codes
+        points, of.values, of.half_norms, blocks.values, blocks.half_norms, blocks.ids, block_starts(rows), probes, codes
     )  # fmt: skip
     return codes
 
 
-def by_definition(points: Array, members: Array, centres: Array, groups: Groups, visits: int) -> Array:
+def by_definition(points: Array, members: Array, centres: Array, groups: Groups, probes: int) -> Array:
     """The same in double precision, one point after another, as `kmeans.py` describes it."""
     codes = []
     for point in points.astype(np.float64):
         far = ((members - point) ** 2).sum(axis=1)
         to_groups = ((centres - point) ** 2).sum(axis=1)
-        order = np.argsort(to_groups, kind="stable")[:visits].tolist()
+        order = np.argsort(to_groups, kind="stable")[:probes].tolist()
         codes.append(min((far[member], member) for group in order for member in groups[group])[1])
     return np.array(codes)
 
@@ -72,14 +72,14 @@ def squared(points: Array, members: Array, codes: Array) -> Array:
 
 
 @pytest.mark.parametrize("dim", [16, 128])
-@pytest.mark.parametrize("visits", [1, 3, 20])
-def test_nearest_members_equals_its_definition(visits: int, dim: int) -> None:
+@pytest.mark.parametrize("probes", [1, 3, 20])
+def test_nearest_members_equals_its_definition(probes: int, dim: int) -> None:
     members, points = clumps(600, dim, seed=1), clumps(501, dim, seed=2)
     centres = members[::30].copy()  # 20 groups, of very different sizes, one of them over several blocks
     owner = ((members[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
     groups = [np.flatnonzero(owner == group).tolist() for group in range(20)]
     assert max(map(len, groups)) > LANES
-    arguments = points, members, centres, groups, visits
+    arguments = points, members, centres, groups, probes
     codes, expected = closest(*arguments), by_definition(*arguments)
     assert (codes == expected).mean() > 0.995, "but for rounding"
     np.testing.assert_allclose(
@@ -91,34 +91,34 @@ def test_probing_every_group_is_exact() -> None:
     members, points = clumps(400, seed=1), clumps(200, seed=2)
     groups = [list(range(start, 400, 10)) for start in range(10)]  # groups that mean nothing
     codes = closest(points, members, members[:10], groups, 10)
-    exact = compare_with_all(torch.from_numpy(points), torch.from_numpy(members)).numpy()
+    exact = exact_nearest(torch.from_numpy(points), torch.from_numpy(members)).numpy()
     np.testing.assert_allclose(squared(points, members, codes), squared(points, members, exact), atol=1e-5)
 
 
-@pytest.mark.parametrize("visits", [2, 5, 9])
-def test_only_the_nearest_groups_are_probed(visits: int) -> None:
+@pytest.mark.parametrize("probes", [2, 5, 9])
+def test_only_the_nearest_groups_are_probed(probes: int) -> None:
     """Every group holds one member, which lies where its centre does: the best is in the nearest group, always."""
     members, points = clumps(64, seed=1), clumps(300, seed=2)
     groups = [[member] for member in range(64)]
-    codes = closest(points, members, members, groups, visits)
-    exact = compare_with_all(torch.from_numpy(points), torch.from_numpy(members)).numpy()
+    codes = closest(points, members, members, groups, probes)
+    exact = exact_nearest(torch.from_numpy(points), torch.from_numpy(members)).numpy()
     np.testing.assert_array_equal(codes, exact)
     # Now the centres lie: the member of each group is another's.  As many of the nearest centres as may be visited count.
-    codes = closest(points, members, members, [[(member + 1) % 64] for member in range(64)], visits)
+    codes = closest(points, members, members, [[(member + 1) % 64] for member in range(64)], probes)
     ranks = ((points[:, None] - members[None]) ** 2).sum(axis=2).argsort(axis=1).argsort(axis=1)
     seen = ranks[np.arange(300), (codes - 1) % 64]
-    assert seen.max() < visits
+    assert seen.max() < probes
 
 
 def test_empty_groups_are_dropped() -> None:
     """A thousand centroids eight times over: centres fall on each other, and one of them gets all that is there."""
-    centroids = torch.from_numpy(clumps(GROUPS_FROM, seed=5)).repeat(8, 1)
-    groups = Grouped.of(centroids)
+    centroids = torch.from_numpy(clumps(MIN_GROUPED, seed=5)).repeat(8, 1)
+    groups = GroupedCentroids.of(centroids)
     assert (np.diff(groups.starts) > 0).all()
     assert len(groups.starts) - 1 < 128
     points = clumps(500, seed=6)
     codes = nearest(torch.from_numpy(points), centroids).numpy()
-    exact = compare_with_all(torch.from_numpy(points), centroids).numpy()
+    exact = exact_nearest(torch.from_numpy(points), centroids).numpy()
     rows = centroids.numpy()
     assert (squared(points, rows, codes) <= squared(points, rows, exact) + 1e-5).mean() > 0.97
 
@@ -139,7 +139,9 @@ def test_point_counts_that_are_no_multiple_of_four(points: int) -> None:
 
 
 def test_the_number_of_groups_follows_the_number_of_centroids() -> None:
-    few, more, many = (Grouped.of(torch.from_numpy(clumps(count))) for count in (GROUPS_FROM - 1, GROUPS_FROM, MANY))
+    few, more, many = (
+        GroupedCentroids.of(torch.from_numpy(clumps(count))) for count in (MIN_GROUPED - 1, MIN_GROUPED, MANY)
+    )
     assert [len(groups.starts) - 1 for groups in (few, more, many)] == [1, 64, 128]
     assert Nearest.of(torch.from_numpy(clumps(5)).to("meta")).grouped is None, "any other device compares with all"
 
@@ -150,7 +152,7 @@ def test_grouped_assignment_is_nearly_exact(dim: int, share: float, error: float
     sample, points = clumps(40_000, dim, seed=3), clumps(3000, dim, seed=4)
     centroids = kmeans(torch.from_numpy(sample), MANY, torch.Generator().manual_seed(0))
     codes = nearest(torch.from_numpy(points), centroids).numpy()
-    exact = compare_with_all(torch.from_numpy(points), centroids).numpy()
+    exact = exact_nearest(torch.from_numpy(points), centroids).numpy()
     rows = centroids.numpy()
     assert (codes == exact).mean() >= share
     assert squared(points, rows, codes).mean() <= error * squared(points, rows, exact).mean()
@@ -169,14 +171,14 @@ def test_identical_centroids() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
 def test_assignment_does_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (MANY, 2 * BATCH + 77))
+    centroids, points = (torch.from_numpy(clumps(count, seed=count)) for count in (MANY, 2 * BATCH_SIZE + 77))
     expected = nearest(points, centroids)
     monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: threads)
     np.testing.assert_array_equal(nearest(points, centroids), expected)
 
 
 def test_assignment_does_not_depend_on_the_batch() -> None:
-    find = Grouped.of(torch.from_numpy(clumps(MANY, seed=5)))
+    find = GroupedCentroids.of(torch.from_numpy(clumps(MANY, seed=5)))
     points = torch.from_numpy(clumps(1001, seed=6))
     alone = torch.cat([find(part) for part in torch.split(points, 13)])
     np.testing.assert_array_equal(find(points), alone)
@@ -184,7 +186,7 @@ def test_assignment_does_not_depend_on_the_batch() -> None:
 
 def test_scratch_memory_of_a_batch_is_bounded() -> None:
     centres = 256  # of the most cells that there can be
-    assert min(BATCH, CLOSENESS // centres) * centres * 4 <= 2**25
+    assert min(BATCH_SIZE, CLOSENESS_BUDGET // centres) * centres * 4 <= 2**25
 
 
 def test_in_threads_runs_each_item_once() -> None:
@@ -200,7 +202,7 @@ def plain_means(points: torch.Tensor, owner: torch.Tensor, centroids: torch.Tens
     return torch.where(counts > 0, sums / counts.clamp(min=1), centroids)
 
 
-@pytest.mark.parametrize("centroids", [1, 3, SUMS_AT_ONCE, 3 * SUMS_AT_ONCE + 5])
+@pytest.mark.parametrize("centroids", [1, 3, MIN_SUMS_PER_THREAD, 3 * MIN_SUMS_PER_THREAD + 5])
 @pytest.mark.parametrize("cores", [1, 2, 5])
 def test_means_equal_torch_bit_for_bit(centroids: int, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("baleen.index.codec.kmeans.available_cores", lambda: cores)

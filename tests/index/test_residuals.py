@@ -11,9 +11,9 @@ import pytest
 from numba import njit
 
 from baleen.index.codec import residuals
-from baleen.index.codec.codec import unpacked
+from baleen.index.codec.codec import unpack_streams
 from baleen.index.codec.fitting import encode_residuals
-from baleen.index.codec.residuals import BEAM, CODEWORDS, DEEPEST, REACH, WIDTH
+from baleen.index.codec.residuals import BEAM_WIDTH, CODEWORDS, MAX_DEPTH, MAX_REFERENCE, WIDTH
 from baleen.index.cpu.simd import first_nearest_codewords, nearest_codewords
 from stream_fakes import RandomStream
 
@@ -41,7 +41,7 @@ def encoded(vectors: Array, codebooks: Array, thresholds: list[float], lengths: 
 
 
 def parsed(streams: Array, starts: Array, offsets: Array) -> tuple[Array, Array, Array, int]:
-    return unpacked(offsets, streams, starts, 2)
+    return unpack_streams(offsets, streams, starts, 2)
 
 
 def normal(count: int, seed: int = 1) -> Array:
@@ -62,13 +62,13 @@ def test_unpacking_equals_the_definition(lengths: list[int]) -> None:
     streams = [RandomStream(length, 2, 3, chance(length)) for length in lengths]
     packed = [stream.packed for stream in streams]
     starts, offsets = np.cumsum([0, *map(len, packed)]), np.cumsum([0, *lengths])
-    layers, references, places, deepest = parsed(np.concatenate(packed), starts, offsets)
+    layers, references, positions, max_depth = parsed(np.concatenate(packed), starts, offsets)
     assert layers.tolist() == [count for stream in streams for count in stream.layers]
     assert [*map(tuple, references.tolist())] == [pair for stream in streams for pair in stream.references]
     everything = np.concatenate(packed).tolist()
-    for own, place in zip([own for stream in streams for own in stream.bytes], places.tolist(), strict=True):
+    for own, place in zip([own for stream in streams for own in stream.bytes], positions.tolist(), strict=True):
         assert everything[place : place + len(own)] == own
-    assert deepest == max(slow_depths([pair for stream in streams for pair in stream.references], lengths))
+    assert max_depth == max(slow_depths([pair for stream in streams for pair in stream.references], lengths))
 
 
 def slow_depths(references: list[Any], lengths: list[int]) -> list[int]:
@@ -124,12 +124,12 @@ def test_references_are_the_pair_with_the_nearest_mean() -> None:
 
 
 def test_references_respect_depth_and_reach() -> None:
-    walk = np.cumsum(0.05 * normal(REACH + 60), axis=0).astype(np.float32) + 3  # each like the one before
+    walk = np.cumsum(0.05 * normal(MAX_REFERENCE + 60), axis=0).astype(np.float32) + 3  # each like the one before
     codebooks = books(4)
     streams, starts, restored, offsets = encoded(walk, codebooks, [1e-4] * 4)
-    _, references, _, deepest = parsed(streams, starts, offsets)
+    _, references, _, max_depth = parsed(streams, starts, offsets)
     pairs = [tuple(pair) for pair in references.tolist()]
-    assert deepest == max(slow_depths(pairs, [len(walk)])) == DEEPEST
+    assert max_depth == max(slow_depths(pairs, [len(walk)])) == MAX_DEPTH
     out = np.empty_like(walk)
     residuals.decode_passage(codebooks, streams, out)
     np.testing.assert_allclose(out, restored, atol=1e-4)
@@ -151,8 +151,8 @@ def test_layers_are_chosen_together() -> None:
 def test_one_layer_has_the_nearest_codewords() -> None:
     vectors, codebooks = normal(200), books(1)
     streams, starts, _, offsets = encoded(vectors, codebooks, [0.0], [1] * 200)
-    places = parsed(streams, starts, offsets)[2]
-    chosen = streams[places[:, None] + np.arange(2)]
+    positions = parsed(streams, starts, offsets)[2]
+    chosen = streams[positions[:, None] + np.arange(2)]
     distances = ((vectors.reshape(200, 2, 1, WIDTH) - codebooks[0][None]) ** 2).sum(axis=3)  # (200, 2, 256)
     # A place takes the lowest 10 of 23 bits of a distance, so distances closer than 2^-13 of themselves tie.
     found = np.take_along_axis(distances, chosen[:, :, None].astype(np.int64), axis=2)[:, :, 0]
@@ -180,26 +180,26 @@ def test_small_remainders_are_not_written() -> None:
 
 
 @njit
-def nearest(rows: Array, columns: Array, norms: Array, places: Array) -> None:
-    nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+def nearest(rows: Array, columns: Array, norms: Array, positions: Array) -> None:
+    nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, positions.ctypes.data)
 
 
 @njit
-def nearest_of_one(rows: Array, columns: Array, norms: Array, places: Array) -> None:
-    first_nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+def nearest_of_one(rows: Array, columns: Array, norms: Array, positions: Array) -> None:
+    first_nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, positions.ctypes.data)
 
 
 def found_and_true(seed: int, rows: int) -> tuple[Array, Array]:
     """The squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
-    random, places = chance(seed), np.full(BEAM, -1, np.int32)
+    random, positions = chance(seed), np.full(BEAM_WIDTH, -1, np.int32)
     words = random.standard_normal((CODEWORDS, WIDTH)).astype(np.float32)
-    vectors = random.standard_normal((BEAM, WIDTH)).astype(np.float32)
+    vectors = random.standard_normal((BEAM_WIDTH, WIDTH)).astype(np.float32)
     vectors[0] = words[seed]  # a distance of nothing, which rounding may put below
-    kernel = nearest if rows == BEAM else nearest_of_one
-    kernel(vectors, np.ascontiguousarray(words.T), (words**2).sum(axis=1), places)
+    kernel = nearest if rows == BEAM_WIDTH else nearest_of_one
+    kernel(vectors, np.ascontiguousarray(words.T), (words**2).sum(axis=1), positions)
     distances = ((vectors[:rows, None] - words) ** 2).sum(axis=2).ravel()
-    assert len(set(places.tolist())) == BEAM
-    return distances[places], np.sort(distances)[:BEAM]
+    assert len(set(positions.tolist())) == BEAM_WIDTH
+    return distances[positions], np.sort(distances)[:BEAM_WIDTH]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -211,7 +211,7 @@ def test_nearest_codewords_of_one_row_are_exact(seed: int) -> None:
 def test_nearest_codewords_of_four_rows_are_nearly_exact() -> None:
     missed = 0
     for seed in range(100):
-        found, true = found_and_true(seed, BEAM)
+        found, true = found_and_true(seed, BEAM_WIDTH)
         np.testing.assert_allclose(found[0], true[0], rtol=1e-3, atol=1e-4)
         assert (np.diff(found) >= -1e-3 * found[1:] - 1e-4).all(), "the nearest comes first"
         missed += int((~np.isclose(found, true, rtol=1e-3, atol=1e-4)).any())

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from baleen.core.progress import progress
 from baleen.core.vectors import QueryVectors
-from baleen.index.codec.codec import Codec, unpacked
+from baleen.index.codec.codec import Codec, unpack_streams
 from baleen.index.codec.residuals import CODEWORDS
 from baleen.index.cpu.search import Found, Limits
 from baleen.index.protocol import Focus
@@ -322,7 +322,7 @@ class DeviceSearcher:
         self.deepest = 0
         parts, first = [], 0
         for segment in segments if self.codec.layers else ():
-            layers, references, places, deepest = unpacked(
+            layers, references, places, deepest = unpack_streams(
                 segment.offsets, segment.residuals, segment.residual_offsets, self.codec.subspaces
             )
             places += first
