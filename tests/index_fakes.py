@@ -73,7 +73,7 @@ def passages_of(texts: Mapping[str, str]) -> list[Passage]:
 
 
 def random_text(chance: random.Random, words: int, stems: int = 40) -> str:
-    """Words that hardly any other text has, on few enough stems for them to have neighbours."""
+    """Words that hardly any other text has, on refine_all enough stems for them to have neighbours."""
     return " ".join(f"stem{chance.randrange(stems)}-{chance.randrange(10**6)}" for _ in range(words))
 
 
@@ -123,7 +123,7 @@ def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | No
     lanes = Lanes.of(vectors, index.codec, focus or index.focus)
     searcher = Searcher(index.codec, index.segments, threads=1)
     alive = [segment.alive for segment in index.segments]
-    found = searcher.search(lanes, k, Limits.of(everything, k), alive, few=False)
+    found = searcher.search(lanes, k, Limits.of(everything, k), alive, refine_all=False)
     places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
     hits = [Hit(index.segments[number].store.pid(row), score) for number, row, score in places]
     return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k]))

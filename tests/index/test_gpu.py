@@ -11,7 +11,7 @@ import torch
 
 from baleen.core.types import Ranking
 from baleen.core.vectors import QueryVectors
-from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.gpu import DeviceSearcher
 from baleen.index.index import Index
 from index_fakes import (
@@ -185,7 +185,7 @@ def test_no_allowed_rows_give_no_hits(index: Index, limits: Limits | None, devic
     assert [len(each) > 0 for each in found] == [False, True]
 
 
-def by_place(found: Found) -> dict[tuple[int, int], float]:
+def by_place(found: ScoredRows) -> dict[tuple[int, int], float]:
     places = zip(found.segments.tolist(), found.rows.tolist(), strict=True)
     return dict(zip(places, found.scores.tolist(), strict=True))
 
@@ -194,7 +194,7 @@ def by_place(found: Found) -> dict[tuple[int, int], float]:
 @pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
 def test_score_rows_equals_the_cpu(index: Index, device: str, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
-    wanted = [Found.of_rows([[7, 3, 40], [1, 0]]), Found.of_rows([[], []]), Found.of_rows([[], [5]])]
+    wanted = [ScoredRows.of_rows([[7, 3, 40], [1, 0]]), ScoredRows.of_rows([[], []]), ScoredRows.of_rows([[], [5]])]
     expected = Searcher(index.codec, index.segments, threads=1).score_rows(queries, focus, wanted)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):  # held vectors are float16
         found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_rows(queries, focus, wanted)

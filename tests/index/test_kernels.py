@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen.index.codec.residuals import decode_passage
-from baleen.index.cpu import kernels
-from baleen.index.cpu.kernels import BYTE_ZERO, EMPTY
+from baleen.index.cpu.kernels import gather, score, tables
+from baleen.index.cpu.kernels.tables import NO_VECTOR, ZERO_BYTE
+from baleen.index.cpu.memory import aligned
 from baleen.index.cpu.simd import LANES
 from baleen.index.cpu.tables import TABLE_MAX
 from baleen.index.scoring import focus, maxsim
@@ -31,16 +32,16 @@ def chance(seed: int = 0) -> np.random.Generator:
 
 
 def aligned_copy(array: Array) -> Array:
-    out = kernels.aligned(array.shape, array.dtype)
+    out = aligned(array.shape, array.dtype)
     out[...] = array
     return out
 
 
 def random_scores(blocks: int, cells: int, lanes: list[int], seed: int = 0, spread: int = 300) -> Array:
-    """(blocks, cells, 64) int16, small enough to tie often; lanes without a vector are EMPTY."""
+    """(blocks, cells, 64) int16, small enough to tie often; lanes without a vector are NO_VECTOR."""
     scores = chance(seed).integers(-spread, spread, size=(blocks, cells, LANES)).astype(np.int16)
     for block, count in enumerate(lanes):
-        scores[block, :, count:] = EMPTY
+        scores[block, :, count:] = NO_VECTOR
     return aligned_copy(scores)
 
 
@@ -72,7 +73,7 @@ class Passages:
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float32])
 def test_aligned_arrays_start_at_a_cache_line(kind: type) -> None:
     for shape in [(0,), (1,), (3, 5), (2, 7, 64)]:
-        array = kernels.aligned(shape, kind)
+        array = aligned(shape, kind)
         assert (array.shape, array.dtype) == (shape, np.dtype(kind))
         assert not array.size or array.ctypes.data % 64 == 0
 
@@ -83,16 +84,16 @@ def test_aligned_arrays_start_at_a_cache_line(kind: type) -> None:
     keep=st.integers(1, 160),
 )
 def test_focused_sum_adds_the_largest(matches: list[int], keep: int) -> None:
-    padded = np.full(-(-len(matches) // LANES) * LANES, EMPTY, np.int16)
+    padded = np.full(-(-len(matches) // LANES) * LANES, NO_VECTOR, np.int16)
     padded[: len(matches)] = matches
-    assert kernels.focused_sum(padded, len(matches), keep) == slow_focus(matches, keep)
+    assert score.focused_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
 @UNHURRIED
 @given(values=st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 4), min_size=1, max_size=60), data=st.data())
 def test_select_largest_breaks_ties_by_position(values: list[int], data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(values) + 3))
-    assert kernels.select_largest(np.array(values, np.int32), limit).tolist() == slow_largest(values, limit)
+    assert gather.select_largest(np.array(values, np.int32), limit).tolist() == slow_largest(values, limit)
 
 
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 9000])
@@ -100,7 +101,7 @@ def test_select_largest_breaks_ties_by_position(values: list[int], data: st.Data
 @pytest.mark.parametrize("limit", [1, 100, 4000])
 def test_select_largest_of_many_values(size: int, spread: int, limit: int) -> None:
     values = chance(size).integers(-spread, spread, size=size).astype(np.int32)
-    assert kernels.select_largest(values, limit).tolist() == slow_largest(values.tolist(), limit)
+    assert gather.select_largest(values, limit).tolist() == slow_largest(values.tolist(), limit)
 
 
 def slow_largest(values: list[int], limit: int) -> list[int]:
@@ -113,15 +114,15 @@ def test_cell_scores_are_rounded_products(cells: int, dim: int, lanes: int) -> N
     centroids = aligned_copy(chance(1).standard_normal((-(-cells // 4) * 4, dim)).astype(np.float32))
     queries = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     blocks = -(-cells // LANES)
-    scores, best = kernels.aligned((cells, LANES), np.int16), kernels.aligned((blocks, LANES), np.int16)
-    score_bytes = kernels.aligned((cells, LANES), np.uint8)
+    scores, best = aligned((cells, LANES), np.int16), aligned((blocks, LANES), np.int16)
+    score_bytes = aligned((cells, LANES), np.uint8)
     middle = blocks // 2
     for start, stop in [(middle, blocks), (0, middle)]:  # as two threads would share them
-        kernels.cell_scores(centroids, queries, lanes, (100.0, 10.0), scores, score_bytes, best, start, stop)
+        tables.cell_scores(centroids, queries, lanes, (100.0, 10.0), scores, score_bytes, best, start, stop)
     exact = centroids[:cells].astype(np.float64) @ queries
     assert np.abs(scores[:, :lanes] - 100 * exact[:, :lanes]).max() <= 0.5 + 1e-3
-    assert (scores[:, lanes:] == EMPTY).all()
-    expected = np.clip(10 * exact[:, :lanes] + BYTE_ZERO, 0, 255)
+    assert (scores[:, lanes:] == NO_VECTOR).all()
+    expected = np.clip(10 * exact[:, :lanes] + ZERO_BYTE, 0, 255)
     assert np.abs(score_bytes[:, :lanes] - expected).max() <= 0.5 + 1e-3
     assert (score_bytes[:, lanes:] == 0).all()
     for block in range(blocks):
@@ -145,7 +146,7 @@ def test_probe_cells_takes_the_best_of_each_lane(cells: int, probes: int, spread
     scores = random_scores(2, cells, [64, 7], spread=spread)
     found = np.empty((71, probes), np.int32)
     for start, stop in [(30, 71), (0, 30)]:
-        kernels.probe_cells(scores, block_bests(scores), found, start, stop)
+        gather.probe_cells(scores, block_bests(scores), found, start, stop)
     for lane in range(71):
         column = scores[lane // LANES, :, lane % LANES].astype(np.int64)
         assert found[lane].tolist() == np.argsort(-column, kind="stable")[:probes].tolist()
@@ -155,7 +156,7 @@ def test_probe_cells_with_more_ties_than_its_buffer() -> None:
     scores = random_scores(1, 3000, [1], spread=1)
     scores[:] = 7
     found = np.empty((1, 60), np.int32)
-    kernels.probe_cells(scores, block_bests(scores), found, 0, 1)
+    gather.probe_cells(scores, block_bests(scores), found, 0, 1)
     assert found[0].tolist() == list(range(60))
 
 
@@ -199,13 +200,13 @@ def test_evidence_sums_the_best_gain_of_each_lane(kind: type, edges: list[int]) 
     ):
         scores = random_scores(2, 33, [64, 6], seed=search)  # cells 30 to 32 do not occur in the segment
         cells = np.empty((lanes, probes), np.int32)
-        kernels.probe_cells(scores, block_bests(scores), cells, 0, lanes)
+        gather.probe_cells(scores, block_bests(scores), cells, 0, lanes)
         allowed = chance(search).random(50) < share
-        starts, ends, gains = kernels.probed_lists(segment_cells, offsets, scores, cells)
-        places, found = kernels.skip_rows(postings, starts, ends, edges[0]), {}
+        starts, ends, gains = gather.probed_lists(segment_cells, offsets, scores, cells)
+        places, found = gather.seek_rows(postings, starts, ends, edges[0]), {}
         for first, stop in pairwise(edges):
             rows, evidence = np.empty(stop - first, np.int64), np.empty(stop - first, np.int32)
-            count = kernels.gather(postings, places, ends, gains, allowed, first, stop, tally, rows, evidence)
+            count = gather.gather_evidence(postings, places, ends, gains, allowed, first, stop, tally, rows, evidence)
             assert len({*rows[:count].tolist()}) == count
             found |= dict(zip(rows[:count].tolist(), evidence[:count].tolist(), strict=True))
         expected = slow_gather(scores, cells, lists, allowed)
@@ -217,7 +218,7 @@ def test_skipping_past_the_end_of_a_list() -> None:
     postings = np.array([2, 5, 9, 0, 3], np.uint16)
     starts, ends = np.array([[0, 3, 0]]), np.array([[3, 5, 0]])  # the last one is empty
     for first, expected in [(0, [0, 3, 0]), (1, [0, 4, 0]), (3, [1, 4, 0]), (9, [2, 5, 0]), (10, [3, 5, 0])]:
-        assert kernels.skip_rows(postings, starts, ends, first).tolist() == [expected]
+        assert gather.seek_rows(postings, starts, ends, first).tolist() == [expected]
 
 
 LAYOUTS = [((3, 0), (2, 0)), ((64, 5), (32, 8)), ((65, 70), (32, 8)), ((1, 1), (1, 1)), ((100, 0), (100, 0))]
@@ -243,7 +244,7 @@ def test_pruning_scores_by_centroids(lanes: tuple[int, int], keep: tuple[int, in
         score_bytes[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
-        kernels.prune(score_bytes, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
+        score.score_by_centroids(score_bytes, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
     for row, found in zip(rows.tolist(), out.tolist(), strict=True):
         best = score_bytes[:, passages.codes[passages.tokens(row)]].max(axis=1)  # (blocks, 64)
         assert found == slow_both(best, lanes, keep)
@@ -254,7 +255,7 @@ def test_pruning_scores_by_centroids(lanes: tuple[int, int], keep: tuple[int, in
 def test_focused_byte_sum_adds_the_largest(matches: list[int], keep: int) -> None:
     padded = np.zeros(-(-len(matches) // LANES) * LANES, np.uint8)
     padded[: len(matches)] = matches
-    assert kernels.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
+    assert score.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
 @pytest.mark.parametrize(("subspaces", "layers"), [(2, 1), (6, 3), (16, 4), (16, 7)])
@@ -273,7 +274,7 @@ def test_refining_scores_by_centroids_and_residuals(
         lane_offsets[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
-        kernels.refine(
+        score.score_by_residuals(
             scores, interleaved(worth), lane_offsets, subspaces, passages.codes, passages.offsets, passages.residuals,
             passages.residual_offsets, rows, lanes, keep, out, start, stop,
         )  # fmt: skip
@@ -300,7 +301,7 @@ def test_map_lanes_multiplies_by_the_axes(dim: int, axes: int) -> None:
     rows = aligned_copy(chance(1).standard_normal((axes, dim)).astype(np.float32))
     vectors = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     out = np.full((axes, LANES), np.nan, np.float32)
-    kernels.map_lanes(rows, vectors, out)
+    tables.map_lanes(rows, vectors, out)
     np.testing.assert_allclose(out, rows.astype(np.float64) @ vectors, atol=1e-4)
 
 
@@ -311,16 +312,16 @@ def test_lookup_tables_hold_quantized_products(layers: int) -> None:
     exact = np.einsum("kscw,swl->kscl", books.astype(np.float64), queries.reshape(4, 8, LANES))
 
     table, lowest = np.empty((4 * layers, 256, LANES), np.float32), np.empty((4 * layers, LANES), np.float32)
-    kernels.lookup_floats(books, queries, table)
+    tables.lookup_floats(books, queries, table)
     np.testing.assert_allclose(table, exact.reshape(table.shape), atol=1e-4)
 
-    widest = kernels.lookup_range(table, lowest)
+    widest = tables.lookup_range(table, lowest)
     np.testing.assert_array_equal(lowest, table.min(axis=1))
     assert widest == pytest.approx((table.max(axis=1) - table.min(axis=1)).max(), rel=1e-6)
 
     entries, offsets = np.empty(table.shape, np.uint8), np.empty((layers + 1, LANES), np.int16)
     step = widest / TABLE_MAX
-    kernels.lookup_bytes(table, lowest, 1 / step, entries, offsets)
+    tables.lookup_bytes(table, lowest, 1 / step, entries, offsets)
     assert entries.max() == TABLE_MAX
     steps = (table - lowest[:, None]) / step
     order = np.arange(LANES).reshape(2, -1).T.ravel()
@@ -336,7 +337,7 @@ def test_decoding_adds_residuals_to_centroids() -> None:
     passages, rows = Passages(10, 12, 4), np.array([2, 3, 9])
     kept = np.concatenate([passages.tokens(row) for row in rows])
     out = np.full((len(kept), 32), np.nan, np.float32)
-    kernels.decode_rows(
+    score.decode_rows(
         centroids, books, passages.codes, passages.offsets, passages.residuals, passages.residual_offsets, rows, out
     )
     start = 0
@@ -356,7 +357,7 @@ def test_score_vectors_equals_maxsim(blocks: int, dim: int) -> None:
     vectors[-4:] = 1000.0  # spare rows, which no score may show
     queries = aligned_copy(chance(2).standard_normal((blocks, dim, LANES)).astype(np.float32))
     out = np.empty((len(lengths), blocks, LANES), np.float32)
-    kernels.score_vectors(vectors, lengths, queries, out)
+    score.score_vectors(vectors, lengths, queries, out)
     start = 0
     for i, length in enumerate(lengths.tolist()):
         tokens = torch.from_numpy(vectors[start : start + length].astype(np.float64))
@@ -369,8 +370,8 @@ def test_scores_do_not_depend_on_the_batch() -> None:
     vectors = aligned_copy(chance(1).standard_normal((24, 16)).astype(np.float32))
     queries = aligned_copy(chance(2).standard_normal((1, 16, LANES)).astype(np.float32))
     together, alone = np.empty((3, 1, LANES), np.float32), np.empty((1, 1, LANES), np.float32)
-    kernels.score_vectors(vectors, np.array([7, 6, 7]), queries, together)
-    kernels.score_vectors(aligned_copy(vectors[7:17]), np.array([6]), queries, alone)
+    score.score_vectors(vectors, np.array([7, 6, 7]), queries, together)
+    score.score_vectors(aligned_copy(vectors[7:17]), np.array([6]), queries, alone)
     np.testing.assert_array_equal(together[1], alone[0])
 
 

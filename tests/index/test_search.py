@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from baleen.core.errors import ConfigError, QueryError
 from baleen.core.types import Hit, Passage
 from baleen.core.vectors import QueryVectors
-from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.index import Index
 from baleen.index.protocol import SearchOptions
 from index_fakes import (
@@ -354,7 +354,7 @@ def test_boosts_and_exclusions_are_per_query(index: Index) -> None:
 
 def test_score_rows_equals_search(index: Index) -> None:
     query, searcher = query_of(12, 4), Searcher(index.codec, index.segments, threads=1)
-    wanted, nothing = Found.of_rows([[7, 3], [1]]), Found.of_rows([[], []])
+    wanted, nothing = ScoredRows.of_rows([[7, 3], [1]]), ScoredRows.of_rows([[], []])
     found, none = searcher.score_rows([query, query], index.focus, [wanted, nothing])
     scores = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     pids = [index.segments[number].store.pid(row) for number, row in ((0, 7), (0, 3), (1, 1))]
@@ -365,10 +365,10 @@ def test_score_rows_equals_search(index: Index) -> None:
 
 
 def test_with_boosted_replaces_the_same_rows() -> None:
-    found = Found.join(
+    found = ScoredRows.join(
         [(np.array([4, 2]), np.array([1.0, 2.0], np.float32)), (np.array([2]), np.array([3.0], np.float32))]
     )
-    raised = found.with_boosted(Found(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
+    raised = found.with_boosted(ScoredRows(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
     places = zip(raised.segments.tolist(), raised.rows.tolist(), raised.scores.tolist(), strict=True)
     assert sorted(places) == [(0, 2, 2.0), (0, 4, 1.0), (0, 7, 10.5), (1, 2, 13.0)]
     assert raised.scores.dtype == np.float32

@@ -21,7 +21,7 @@ from baleen.core.progress import progress
 from baleen.core.vectors import QueryVectors
 from baleen.index.codec.codec import Codec, unpack_streams
 from baleen.index.codec.residuals import CODEWORDS
-from baleen.index.cpu.search import Found, Limits
+from baleen.index.cpu.search import Limits, ScoredRows
 from baleen.index.protocol import Focus
 from baleen.index.scoring import focus
 from baleen.index.segment import Segment
@@ -109,10 +109,10 @@ class DeviceSearcher:
         limits: Limits | None,
         focus: Focus,
         allowed: list[list[Array]],
-    ) -> list[Found]:
+    ) -> list[ScoredRows]:
         """At least the k best allowed passages of each query; without limits, score all of them."""
         if not len(self.starts) - 1:
-            return [Found.join([])] * len(queries)
+            return [ScoredRows.join([])] * len(queries)
         size = self._batch_size(queries, limits)
         found = []
         for start in range(0, len(queries), size):
@@ -122,7 +122,9 @@ class DeviceSearcher:
         return found
 
     @torch.inference_mode()
-    def score_rows(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+    def score_rows(
+        self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[ScoredRows]
+    ) -> list[ScoredRows]:
         """Score given rows for each query, as a search would."""
         found = list(wanted)
         for number, (query, own) in enumerate(zip(queries, wanted, strict=True)):
@@ -142,7 +144,7 @@ class DeviceSearcher:
         return max(1, size)
 
     @torch.inference_mode()
-    def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[Found]:
+    def _find_batch(self, batch: Batch, k: int, limits: Limits | None, allowed: list[Array]) -> list[ScoredRows]:
         if limits is None or max(int(mask.sum()) for mask in allowed) <= limits.refined:
             return self._score_all(batch, allowed)
         found = self._search_batch(batch, limits, allowed)
@@ -152,7 +154,7 @@ class DeviceSearcher:
                 found[query] = self._found(rows, self._score(batch, query, rows))
         return found
 
-    def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[Found]:
+    def _search_batch(self, batch: Batch, limits: Limits, allowed: list[Array]) -> list[ScoredRows]:
         scores = batch.vectors @ self.centroids.T  # (queries, lanes, cells)
         evidence = self._gather(scores[:, : batch.claim], batch.mask[:, : batch.claim], limits)
         found = []
@@ -166,7 +168,7 @@ class DeviceSearcher:
             found.append(self._found(rows, self._score(batch, query, rows)))
         return found
 
-    def _score_all(self, batch: Batch, allowed: list[Array]) -> list[Found]:
+    def _score_all(self, batch: Batch, allowed: list[Array]) -> list[ScoredRows]:
         """Every passage that is allowed, with the vectors of a passage restored once for all queries."""
         masks = np.stack(allowed)
         anyone = np.flatnonzero(masks.any(axis=0))
@@ -310,10 +312,10 @@ class DeviceSearcher:
             total += self.codebooks[layer][subspaces, codes].flatten(-2)
         return total
 
-    def _found(self, rows: Tensor, scores: Tensor) -> Found:
+    def _found(self, rows: Tensor, scores: Tensor) -> ScoredRows:
         numbers = rows.cpu().numpy()
         segments = np.searchsorted(self.starts, numbers, side="right") - 1
-        return Found(segments, numbers - self.starts[segments], scores.float().cpu().numpy())
+        return ScoredRows(segments, numbers - self.starts[segments], scores.float().cpu().numpy())
 
     def _load_residuals(self, segments: Sequence[Segment]) -> None:
         """Streams end to end, and of every vector its layers, its references and where its own bytes start."""

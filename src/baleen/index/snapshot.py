@@ -23,7 +23,7 @@ from baleen.core.vectors import QueryVectors
 from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.codec.codec import Codec
-from baleen.index.cpu.search import Found, Limits, Searcher, decode_rows
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher, decode_rows
 from baleen.index.filters import allowed_rows, without
 from baleen.index.format import Manifest, SegmentEntry
 from baleen.index.protocol import DEFAULT_OPTIONS, Focus, SearchOptions, Titled, rank
@@ -160,7 +160,7 @@ class Snapshot:
 
         return DeviceSearcher(self.codec, self.segments, self.device)
 
-    def ranking(self, found: Found, k: int) -> Ranking:
+    def ranking(self, found: ScoredRows, k: int) -> Ranking:
         """The k best of some scored rows."""
         scores = found.scores
         if len(found) > k:  # whatever ties with the k-th stays until ids have decided
@@ -184,10 +184,10 @@ class Snapshot:
         masks = allowed_rows(self.segments, named, options.where)
         return [without(masks, self.rows_of(own)) if own else masks for own in options.exclude or [()] * queries]
 
-    def _among(self, pids: Collection[str], masks: Sequence[Array]) -> Found:
+    def _among(self, pids: Collection[str], masks: Sequence[Array]) -> ScoredRows:
         """The rows of some passages, as far as the masks allow them."""
         rows = self.rows_of(dict.fromkeys(pids))
-        return Found.of_rows([[row for row in own if mask[row]] for own, mask in zip(rows, masks, strict=True)])
+        return ScoredRows.of_rows([[row for row in own if mask[row]] for own, mask in zip(rows, masks, strict=True)])
 
     def _check(self, query: QueryVectors, k: int) -> None:
         if k < 1:

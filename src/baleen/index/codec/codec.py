@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from baleen.index.codec import residuals
-from baleen.index.cpu import kernels
+from baleen.index.cpu.kernels.score import decode_rows
+from baleen.index.cpu.memory import aligned
 
 Array = npt.NDArray[Any]
 Bits = int  # one of BITS
@@ -115,7 +116,7 @@ class Codec:
     def float_centroids(self) -> Array:
         """(cells + up to 3 zero rows, width) float32, aligned for the kernels; computed on first use."""
         rows = -(-self.cells // 4) * 4
-        out = kernels.aligned((rows, self.width), np.float32)
+        out = aligned((rows, self.width), np.float32)
         out[self.cells :] = 0
         np.multiply(self.centroids, self.scales[:, None], out=out[: self.cells])
         return out
@@ -141,13 +142,13 @@ class Codec:
 
     def decode(self, encoded: Encoded) -> Array:
         """Decode all passages: (t, width) float32 in the mapped space; not at 16 bits."""
-        out = kernels.aligned((len(encoded.codes), self.width), np.float32)
+        out = aligned((len(encoded.codes), self.width), np.float32)
         self.decode_rows(encoded, np.arange(len(encoded.offsets) - 1), out)
         return out
 
     def decode_rows(self, encoded: Encoded, rows: Array, out: Array) -> None:
         """Decode some passages into `out`, end to end."""
-        kernels.decode_rows(
+        decode_rows(
             self.float_centroids, self.float_codebooks, encoded.codes, encoded.offsets, encoded.residuals,
             encoded.residual_offsets, rows, out,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from numba import njit
 from torch import Tensor
 
 from baleen.core.parallel import available_cores
-from baleen.index.cpu.kernels import aligned
+from baleen.index.cpu.memory import aligned
 from baleen.index.cpu.simd import LANES, closest_lanes, dot_rows
 
 Array = npt.NDArray[Any]
