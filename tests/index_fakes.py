@@ -73,7 +73,7 @@ def passages_of(texts: Mapping[str, str]) -> list[Passage]:
 
 
 def random_text(chance: random.Random, words: int, stems: int = 40) -> str:
-    """Words that hardly any other text has, on refine_all enough stems for them to have neighbours."""
+    """Words that hardly any other text has, on few enough stems for them to have neighbours."""
     return " ".join(f"stem{chance.randrange(stems)}-{chance.randrange(10**6)}" for _ in range(words))
 
 

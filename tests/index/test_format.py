@@ -245,27 +245,27 @@ def test_folders_of_others_are_never_removed(tmp_path: Path) -> None:
     (tmp_path / "g202401" / "photo.jpg").write_text("")
     for _ in range(2):
         with (
-            pytest.raises(IndexExistsError, match="a folder 'g202401', as an index names its own"),
-            format.writing(tmp_path),
+            pytest.raises(IndexExistsError, match="contains a folder 'g202401', a name that indexes use"),
+            format.write_lock(tmp_path),
         ):
             pass
     assert files_under(tmp_path) == {"g202401/photo.jpg"}
 
 
 def test_the_next_writer_removes_an_unfinished_build(tmp_path: Path) -> None:
-    with format.writing(tmp_path):
+    with format.write_lock(tmp_path):
         write_array(tmp_path, "g000001/segment/codes.bin", np.zeros(4))
-    with format.writing(tmp_path):
+    with format.write_lock(tmp_path):
         assert files_under(tmp_path) == {"lock"}
 
 
 def test_a_second_writer_is_refused_until_the_first_ends(root: Path) -> None:
-    with format.writing(root):
-        with pytest.raises(IndexLockedError, match="another process is writing"), format.writing(root):
+    with format.write_lock(root):
+        with pytest.raises(IndexLockedError, match="another process is writing"), format.write_lock(root):
             pass
         assert write_from_another_process(root) == "refused"
     assert write_from_another_process(root) == "written"
-    with format.writing(root):
+    with format.write_lock(root):
         pass
 
 
@@ -275,7 +275,7 @@ def write_from_another_process(root: Path) -> str:
         "from baleen.core.errors import IndexLockedError\n"
         "from baleen.index import format as layout\n"
         "try:\n"
-        "    with layout.writing(pathlib.Path(sys.argv[1])):\n"
+        "    with layout.write_lock(pathlib.Path(sys.argv[1])):\n"
         "        print('written')\n"
         "except IndexLockedError:\n"
         "    print('refused')\n"
@@ -285,21 +285,21 @@ def write_from_another_process(root: Path) -> str:
 
 
 def test_the_lock_is_released_when_a_change_fails(root: Path) -> None:
-    with pytest.raises(ZeroDivisionError), format.writing(root):
+    with pytest.raises(ZeroDivisionError), format.write_lock(root):
         raise ZeroDivisionError
-    with format.writing(root):
+    with format.write_lock(root):
         pass
 
 
 def test_a_writer_first_removes_leftovers(root: Path) -> None:
     before = files_under(root)
     write_array(root, "g000002/segment/codes.bin", np.zeros(4))
-    with format.writing(root):
+    with format.write_lock(root):
         assert files_under(root) == before | {"lock"}
 
 
 def test_the_lock_does_not_stop_readers(root: Path) -> None:
-    with format.writing(root):
+    with format.write_lock(root):
         assert format.read_manifest(root).generation == 1
 
 

@@ -58,7 +58,7 @@ def find(
     k: int = 10,
     hold: bool = False,
 ) -> list[Ranking]:
-    searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
+    searcher = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold)
     allowed = [[segment.alive for segment in index.segments]] * len(queries)
     return [index.snapshot.ranking(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
 
@@ -86,7 +86,7 @@ def test_cached_and_restored_vectors_score_equally(index: Index, device: str, li
 
 
 def test_caching_vectors_frees_the_residuals(index: Index) -> None:
-    searcher = DeviceSearcher(index.codec, index.segments, "cpu", hold=True)
+    searcher = DeviceSearcher(index.codec, index.segments, "cpu", cache_vectors=True)
     assert searcher.vectors is not None
     assert searcher.vectors.dtype == torch.float16
     assert hasattr(searcher, "residuals") == (index.codec.bits == 16)
@@ -197,7 +197,9 @@ def test_score_rows_equals_the_cpu(index: Index, device: str, focus: Focus) -> N
     wanted = [ScoredRows.of_rows([[7, 3, 40], [1, 0]]), ScoredRows.of_rows([[], []]), ScoredRows.of_rows([[], [5]])]
     expected = Searcher(index.codec, index.segments, threads=1).score_rows(queries, focus, wanted)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):  # held vectors are float16
-        found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_rows(queries, focus, wanted)
+        found = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold).score_rows(
+            queries, focus, wanted
+        )
         for one, other in zip(map(by_place, found), map(by_place, expected), strict=True):
             assert one == pytest.approx(other, abs=atol)
 
@@ -207,7 +209,7 @@ def test_boosts_equal_the_cpu(index: Index, device: str) -> None:
     queries, boosted = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
     searched = Index.open(index.root, device=device)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):
-        searched.snapshot._searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
+        searched.snapshot._searcher = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold)
         found = search_all(searched, queries, 10, boosted=boosted, boost=2.0)
         for query, own, ranking in zip(queries, boosted, found, strict=True):
             scores = slow_scores(index, query, TEXTS)

@@ -633,7 +633,7 @@ def test_a_rebuilt_folder_is_noticed(root: Path) -> None:
 
 def test_a_second_writer_is_refused(root: Path) -> None:
     index = Index.open(root)
-    with format.writing(root):
+    with format.write_lock(root):
         for change in (
             lambda: index.add(passages_of({"ice": "frost"}), ENCODER),
             lambda: index.delete(["sea"]),

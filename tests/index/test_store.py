@@ -76,7 +76,7 @@ def test_recent_blocks_are_cached(tmp_path: Path) -> None:
     passages = plain(3 * BLOCK)
     files = written(tmp_path, passages)
     arrays = {role: np.array(open_array(tmp_path, file)) for role, file in files.items()}
-    store = Store(arrays, kept=2)
+    store = Store(arrays, cached_blocks=2)
     for block in (0, 1, 0, 2):
         store.passage(block * BLOCK)
     arrays["texts"][:] = 0  # what is not kept can no longer be read

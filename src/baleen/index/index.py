@@ -65,7 +65,7 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The current state, which no later change touches: search it where several calls must see the same passages."""
+        """The current state, which no later change touches; use it when several calls must see the same passages."""
         return self._snapshot
 
     @property
@@ -244,7 +244,7 @@ class Index:
     @contextmanager
     def _change(self) -> Iterator[int]:
         """Hold the lock, on the newest state, and yield the next generation; sweep what was not committed."""
-        with format.writing(self.root):
+        with format.write_lock(self.root):
             newest = format.read_manifest(self.root)
             if newest != self.manifest:
                 self._snapshot = self._snapshot.successor(newest)

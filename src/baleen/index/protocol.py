@@ -115,7 +115,7 @@ class Titled(Record):
 
     @classmethod
     def of(cls, pids: Sequence[str]) -> Self:
-        """Up to MOST_BEARERS ids."""
+        """Up to MAX_SAME_TITLE ids."""
         return cls(tuple(pids)) if len(pids) <= MAX_SAME_TITLE else cls(too_many=True)
 
 

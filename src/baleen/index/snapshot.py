@@ -24,7 +24,7 @@ from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.codec.codec import Codec
 from baleen.index.cpu.search import Limits, ScoredRows, Searcher, decode_rows
-from baleen.index.filters import allowed_rows, without
+from baleen.index.filters import allowed_rows, exclude_rows
 from baleen.index.format import Manifest, SegmentEntry
 from baleen.index.protocol import DEFAULT_OPTIONS, Focus, SearchOptions, Titled, rank
 from baleen.index.segment import Segment
@@ -182,7 +182,7 @@ class Snapshot:
         """For each query the mask of every segment's rows that it may return."""
         named = None if options.allow is None else self.rows_of(options.allow)
         masks = allowed_rows(self.segments, named, options.where)
-        return [without(masks, self.rows_of(own)) if own else masks for own in options.exclude or [()] * queries]
+        return [exclude_rows(masks, self.rows_of(own)) if own else masks for own in options.exclude or [()] * queries]
 
     def _among(self, pids: Collection[str], masks: Sequence[Array]) -> ScoredRows:
         """The rows of some passages, as far as the masks allow them."""

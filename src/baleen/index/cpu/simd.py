@@ -239,8 +239,8 @@ def nearest_codewords(
 ) -> tuple[Any, Callable[..., Any]]:
     """out (4,) int32 = 256 r + code of the four smallest distances between 4 rows of `width` floats and 256 codewords.
 
-    `columns` is (width, 256), `norms` (256,) their squared norms.  The low 10 bits of each squared distance are replaced
-    by its position, so that one branchless minimum finds both.  Of the codewords of a row that lie 64 apart only the
+    `columns` is (width, 256), `norms` (256,) their squared norms.  The position replaces the low 10 bits of each
+    squared distance, so that one branchless minimum finds both.  Of the codewords of a row that lie 64 apart only the
     nearest is considered: nothing goes through memory, and a result is rarely missed.
     """
     return nb.void(nb.uintp, nb.uintp, nb.uintp, nb.int64, nb.uintp), _nearest_codewords(_ROWS)

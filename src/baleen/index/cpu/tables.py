@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from baleen.core.vectors import QueryVectors
 from baleen.index.codec.codec import Codec
-from baleen.index.cpu.memory import Scratch, aligned
-from baleen.index.cpu.simd import LANES
-from baleen.index.cpu.tables import (
+from baleen.index.cpu.kernels.tables import (
     ZERO_BYTE,
     cell_scores,
     lookup_bytes,
@@ -24,6 +22,8 @@ from baleen.index.cpu.tables import (
     lookup_range,
     map_lanes,
 )
+from baleen.index.cpu.memory import Scratch, aligned
+from baleen.index.cpu.simd import LANES
 from baleen.index.cpu.workers import Workers
 from baleen.index.protocol import Focus
 
