@@ -27,7 +27,7 @@ from baleen.core.errors import (
 from baleen.core.types import Passage
 from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
-from baleen.index.index import MOST_SEGMENTS, Addition, Index
+from baleen.index.index import MAX_SEGMENTS, Addition, Index
 from baleen.index.protocol import Titled
 from baleen.index.store import NAME_ROLES
 from index_fakes import (
@@ -336,13 +336,13 @@ def test_compacting_a_compact_index_changes_nothing(root: Path) -> None:
 def test_many_small_segments_are_merged_in_order(
     tmp_path: Path, first: list[int], replaced: str, segments: int
 ) -> None:
-    sizes = [*first, *[1] * (MOST_SEGMENTS - len(first))]
+    sizes = [*first, *[1] * (MAX_SEGMENTS - len(first))]
     texts = random_texts(sum(sizes))
     waiting = iter(passages_of(texts))
     index = Index.build(tmp_path / "index", islice(waiting, sizes[0]), ENCODER)
     for size in sizes[1:]:
         index.add(islice(waiting, size), ENCODER)
-    assert len(index.segments) == MOST_SEGMENTS
+    assert len(index.segments) == MAX_SEGMENTS
     index.add(passages_of({replaced: "frost bear"}), ENCODER)
     del texts[replaced]
     texts[replaced] = "frost bear"
@@ -358,17 +358,17 @@ def test_an_addition_survives_a_failed_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     index = Index.build(tmp_path / "index", passages_of({"p0": "sea"}), ENCODER)
-    texts = random_texts(MOST_SEGMENTS + 2)
+    texts = random_texts(MAX_SEGMENTS + 2)
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
         patched.setattr("baleen.index.index.merge_segments", Mock(side_effect=full))
-        for pid in list(texts)[: MOST_SEGMENTS + 1]:
+        for pid in list(texts)[: MAX_SEGMENTS + 1]:
             assert index.add(passages_of({pid: texts[pid]}), ENCODER) == 1
     assert "small segments stay as they are until the next addition" in caplog.text
-    assert len(index.segments) > MOST_SEGMENTS
+    assert len(index.segments) > MAX_SEGMENTS
     last = list(texts)[-1]
     index.add(passages_of({last: texts[last]}), ENCODER)
-    assert len(index.segments) < MOST_SEGMENTS
+    assert len(index.segments) < MAX_SEGMENTS
     assert_holds(Index.open(index.root), texts)
     assert files_under(index.root) == named_files(index.root)
 

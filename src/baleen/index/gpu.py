@@ -1,9 +1,9 @@
 """Search in torch, batched over queries, with the index in the memory of the device.
 
-The stages are those of `cpu/search.py`, in floats: cell scores, evidence from the probed cells, pruning by centroids, the
-focused score over restored vectors.  There is no refining stage.  If memory allows, vectors are restored once, when the
-index is loaded, and cached as float16; otherwise for every search.  A residual depends on its references, so all vectors
-of a passage, or their scores, are restored together, in as many rounds as the longest chain of references.
+The stages are those of `cpu/search.py`, in floats: cell scores, evidence from the probed cells, pruning by centroids,
+the focused score over restored vectors.  There is no refining stage.  If memory allows, vectors are restored once, when
+the index is loaded, and cached as float16; otherwise for every search.  A residual depends on its references, so all
+vectors of a passage, or their scores, are restored together, in as many rounds as the longest chain of references.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from baleen.index.segment import Segment
 
 Array = npt.NDArray[Any]
 
-# Passages, and vectors with their padding, that are scored together: a GPU should not wait for the next kernel.
+# Passages, and vectors with padding, that are scored together: enough to keep a GPU busy.
 PASSAGES_AT_ONCE, VECTORS_AT_ONCE = 2**14, 2**20
-# How many queries make a batch: the bytes of their cell scores, and the postings that they look into, some 64 bytes each.
+# Limits of a batch of queries: bytes of their cell scores, and postings of their probed cells, about 64 bytes each.
 CELL_SCORE_BUDGET, POSTINGS_AT_ONCE = 2**31, 2**26
-MATCHES_AT_ONCE = 2**29  # of vectors with all lanes of a batch
-CACHE_SHARE = 0.4  # of a GPU's free memory that restored vectors may take up
+MATCHES_AT_ONCE = 2**29  # vectors x lanes that are compared together
+CACHE_SHARE = 0.4  # share of a GPU's free memory that cached vectors may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Batch:
 
     vectors: Tensor
     mask: Tensor  # (queries, lanes) bool
-    counts: tuple[tuple[int, int], ...]  # of each query's claim and facts
+    counts: tuple[tuple[int, int], ...]  # vectors of each query's claim and facts
     claim: int  # lanes of the claim
     focus: Focus
 
@@ -90,9 +90,7 @@ class DeviceSearcher:
         self.codec, self.device = codec, device
         self.starts = np.cumsum([0] + [len(segment) for segment in segments])
         self.centroids = self._to_device(codec.float_centroids[: codec.cells])
-        zero_codeword = np.zeros_like(
-            codec.float_codebooks[:, :, :1]
-        )  # the codeword of a layer that a vector does not have
+        zero_codeword = np.zeros_like(codec.float_codebooks[:, :, :1])  # for layers that a vector lacks
         self.codebooks = self._to_device(np.concatenate([codec.float_codebooks, zero_codeword], axis=2))
         self.codes = self._join([segment.codes.astype(np.int32) for segment in segments], np.int32)
         self.lengths = self._join([np.diff(segment.offsets) for segment in segments], np.int64)
@@ -154,7 +152,7 @@ class DeviceSearcher:
             return self._score_all(batch, allowed)
         found = self._search_batch(batch, limits, allowed)
         for query, mask in enumerate(allowed):
-            if len(found[query]) < min(k, int(mask.sum())):  # the probed cells did not hold enough passages
+            if len(found[query]) < min(k, int(mask.sum())):  # the probed cells held too few passages
                 rows = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
                 found[query] = self._scored_rows(rows, self._score(batch, query, rows))
         return found
@@ -208,7 +206,7 @@ class DeviceSearcher:
         inside = torch.arange(len(visits), device=self.device) - (lists.cumsum(0) - lists)[visits]
         passages = self.postings[self.cell_starts[probed_cells][visits] + inside].long()
         total = int(self.starts[-1])
-        # A stable sort keeps a lane's cells best first, so the first visit of a passage is the one that counts.
+        # A stable sort keeps a lane's cells best first, so the first visit of a passage counts.
         keys, order = (owner[visits] * total + passages).sort(stable=True)
         first = torch.ones_like(keys, dtype=torch.bool)
         first[1:] = keys[1:] != keys[:-1]
@@ -221,7 +219,7 @@ class DeviceSearcher:
         """(n,) focused scores of passages, every token taken for its centroid."""
         by_cell = batch.lanes_of(query, scores).T.contiguous()  # (cells, own lanes)
         if by_cell.is_cuda:
-            by_cell = by_cell.half()  # what is read from memory is what it costs
+            by_cell = by_cell.half()  # the cost is reading memory
 
         def score(tokens: Tensor) -> Tensor:
             return batch.focused(query, by_cell[self.codes[tokens].long()].amax(dim=1).float())  # (n, lanes)
@@ -259,7 +257,7 @@ class DeviceSearcher:
         Passages of similar length go together to save padding.
         """
         lengths, order = self.lengths[rows].sort()
-        longest = lengths.tolist()  # waited for once
+        longest = lengths.tolist()  # synchronizes once
         first = 0
         while first < len(longest):
             last = min(first + PASSAGES_AT_ONCE, len(longest))
@@ -285,7 +283,7 @@ class DeviceSearcher:
         return torch.nn.functional.pad(cached, (0, self.codec.width - cached.shape[-1]))
 
     def _restore_residuals(self, tokens: Tensor, own: Tensor) -> Tensor:
-        """Residuals (n, tokens, ...), or their scores, from the layers of each vector alone (`own`) and its references."""
+        """Residuals (n, tokens, ...), or their scores, from the layers of each vector (`own`) and its references."""
         references = self.references[tokens].long()  # (n, tokens, 2)
         none = torch.zeros_like(own[:, :1])
         passages = torch.arange(len(tokens), device=self.device)[:, None]
@@ -300,9 +298,8 @@ class DeviceSearcher:
         if torch.device(self.device).type != "cuda":
             return False
         free, _ = torch.cuda.mem_get_info(self.device)
-        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
-            self.device
-        )  # torch's own to give
+        # torch can reuse what it has reserved but not allocated
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return 2 * self.codec.width * len(self.codes) <= CACHE_SHARE * free
 
     @torch.inference_mode()
@@ -319,7 +316,7 @@ class DeviceSearcher:
     def _sum_layers(self, tokens: Tensor) -> Tensor:
         """(..., width): the sum of the codewords of each vector's layers."""
         subspaces = torch.arange(self.codec.subspaces, device=self.device)
-        missing = self.codec.layers - self.layers[tokens].long()  # layers that a vector does without, the coarsest ones
+        missing = self.codec.layers - self.layers[tokens].long()  # layers that a vector lacks, the coarsest ones
         total = torch.zeros((*tokens.shape, self.codec.width), device=self.device)
         for layer in range(self.codec.layers):
             has = missing <= layer
@@ -337,7 +334,7 @@ class DeviceSearcher:
 
     def _load_residuals(self, segments: Sequence[Segment]) -> None:
         """Streams end to end, and the layers, references and stream position of every vector."""
-        spare = np.zeros(self.codec.subspaces, np.uint8)  # read, and not used, for a layer that a vector does not have
+        spare = np.zeros(self.codec.subspaces, np.uint8)  # read but unused for layers that a vector lacks
         self.residuals = self._join([*(segment.residuals for segment in segments), spare], np.uint8)
         self.max_depth = 0
         parts, first = [], 0

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 PartOf = Callable[[str], str | None]  # the document of a passage, by its pid
 
-MOST_SEGMENTS = 16  # each keeps some sixteen files mapped
+MAX_SEGMENTS = 16  # each maps about sixteen files
 
 
 class Addition(NamedTuple):
@@ -168,7 +168,7 @@ class Index:
             outdated = snapshot.rows_of(_outdated(snapshot, added, part_of) if part_of else ())
             gone = [[*own, *others] for own, others in zip(replaced, outdated, strict=True)]
             self._commit(generation, (*_with_tombstones(snapshot, generation, gone), entry))
-        if len(self.segments) > MOST_SEGMENTS:
+        if len(self.segments) > MAX_SEGMENTS:
             self._merge_small()
         return Addition(entry.passages, sum(map(len, replaced)), sum(map(len, outdated)))
 

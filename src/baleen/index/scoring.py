@@ -17,8 +17,8 @@ FACTS_FOCUS = 8
 def maxsim(query: Tensor, passages: Tensor, passage_mask: Tensor | None = None) -> Tensor:
     """The best match of each query vector: (..., N, d), (..., M, d), (..., M) bool -> (..., N).
 
-    Leading dimensions broadcast.  Masked passage tokens never match.  A passage without tokens matches with 0, the score
-    of a zero vector.
+    Leading dimensions broadcast.  Masked passage tokens never match.  A passage without tokens matches with 0, the
+    score of a zero vector.
     """
     return best_match(query @ passages.transpose(-1, -2), passage_mask)
 
