@@ -160,7 +160,7 @@ class Index:
         with self._change() as generation:
             snapshot = self._snapshot
             self.check_encoder(encoder.fingerprint)
-            entry = write_segment(self.root, generation, passages, encoder, snapshot.codec, device, total)
+            entry = write_segment(self.root, generation, passages, encoder, snapshot.codec, device=device, total=total)
             if entry is None:
                 return Addition(0, 0, 0)
             added = Segment(self.root, entry)
@@ -232,6 +232,7 @@ class Index:
                     raise
 
     def _verify(self, manifest: Manifest) -> int:
+        """Check the size and the hash of every file of a state."""
         files = list(manifest.files())
         with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
             for file in files:

@@ -125,6 +125,7 @@ class StoreWriter:
         self._pids.close()
 
     def _check_duplicates(self, hashes: Array, rows: Array) -> None:
+        """Refuse duplicate ids, given the hashes of all ids in ascending order with their rows."""
         repeats = np.nonzero(hashes[1:] == hashes[:-1])[0]
         if len(repeats):
             raw = (self.root / self._pids.path).read_bytes()

@@ -132,6 +132,7 @@ def write_segment(
     passages: Iterable[Passage],
     encoder: PassageEncoder,
     codec: Codec,
+    *,
     device: str,
     total: int | None,
 ) -> SegmentEntry | None:

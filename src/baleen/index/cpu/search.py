@@ -148,6 +148,7 @@ class Searcher:
         ]
 
     def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> ScoredRows:
+        """`find` for one query; fall back to all allowed passages if the probed cells hold fewer than k."""
         count = sum(int(mask.sum()) for mask in allowed)
         if limits is None or count <= _rescore_count(k):
             return self.score(lanes, _all_rows(allowed))

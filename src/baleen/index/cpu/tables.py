@@ -115,7 +115,9 @@ def query_tables(codec: Codec, lanes: Lanes, workers: Workers, scratch: Scratch)
     """Fill the tables of a query, shared between threads."""
     largest = _largest_score(codec, lanes)
     lookup = _lookup(codec, lanes, largest / CELL_RANGE, workers, scratch)
-    return QueryTables(lookup, _cell_scores(codec, lanes, largest, lookup.inverse_step, workers, scratch))
+    return QueryTables(
+        lookup, _cell_scores(codec, lanes, workers, scratch, largest=largest, inverse_step=lookup.inverse_step)
+    )
 
 
 def _largest_score(codec: Codec, lanes: Lanes) -> float:
@@ -152,7 +154,7 @@ def _lookup(codec: Codec, lanes: Lanes, min_step: float, workers: Workers, scrat
 
 
 def _cell_scores(
-    codec: Codec, lanes: Lanes, largest: float, inverse_step: float, workers: Workers, scratch: Scratch
+    codec: Codec, lanes: Lanes, workers: Workers, scratch: Scratch, *, largest: float, inverse_step: float
 ) -> CellScores:
     """Score every cell, in steps and in bytes."""
     parts = -(-codec.cells // LANES)
