@@ -21,7 +21,7 @@ BITS: tuple[int, ...] = (1, 2, 4, 16)
 
 
 def unit_vectors(count: int, dim: int, seed: int = 0, topics: int = 12) -> Array:
-    """(count, dim) float32 around a common direction and some topics, as an encoder's vectors are."""
+    """(count, dim) float32 unit vectors around a common direction and some topics."""
     chance = np.random.default_rng(seed)
     centres = np.random.default_rng(99).standard_normal((topics, dim)) + 1.0
     vectors = centres[chance.integers(topics, size=count)] + 0.7 * chance.standard_normal((count, dim))
@@ -29,7 +29,7 @@ def unit_vectors(count: int, dim: int, seed: int = 0, topics: int = 12) -> Array
 
 
 def in_passages(vectors: Array, length: int = 20) -> PassageVectors:
-    """Passages of this many vectors, the last one of what is left."""
+    """Passages of this many vectors; the last one may be shorter."""
     return PassageVectors.of([vectors[start : start + length] for start in range(0, len(vectors), length)])
 
 
@@ -38,7 +38,7 @@ def fitted(vectors: Array, cells: int, bits: int, *, seed: int = 0, device: str 
 
 
 def round_trip(codec: Codec, vectors: Array) -> Array:
-    """Encoded, decoded, and back in the space of `vectors`; at 16 bits, by the cells alone."""
+    """Encode, decode and map back to the space of `vectors`; at 16 bits the centroids alone."""
     encoded = Quantizer(codec).encode(in_passages(vectors))
     if codec.bits == 16:
         return codec.restore(codec.float_centroids[encoded.codes])

@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment leaves the index as it was before its change, or as it is after it."""
+"""A writer killed at any moment leaves the index in the state before or after its change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
 def run_benchmark(*arguments: str) -> str:
-    """What it prints; in a process of its own, since it forks."""
+    """Output of the benchmark, run in a process of its own because it forks."""
     run = subprocess.run([sys.executable, str(KILLS), *arguments], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout

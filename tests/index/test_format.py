@@ -32,7 +32,7 @@ ARRAYS = {
 
 
 def manifest_of(root: Path, generation: int, content: int = 0) -> Manifest:
-    """A small index of one array in the codec and one segment of one array with tombstones."""
+    """A small index: one array in the codec, and one segment of one array with tombstones."""
     folder = f"g{generation:06d}"
     codec = {"scales": write_array(root, f"{folder}/codec/scales.bin", np.full(3, content, np.float32))}
     files = {"codes": write_array(root, f"{folder}/segment/codes.bin", np.full(4, content, np.uint16))}

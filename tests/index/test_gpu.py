@@ -1,4 +1,4 @@
-"""The batched search in torch against brute force; on a GPU as on torch's CPU device."""
+"""The batched search in torch against brute force, on a GPU or on torch's CPU device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def query_of(claim: int, facts: int, seed: int) -> QueryVectors:
 
 @pytest.fixture(scope="module", params=[1, 2, 4, 16])
 def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Index:
-    """In two segments, with a passage deleted."""
+    """Two segments, with a passage deleted."""
     folder: Path = tmp_path_factory.mktemp("device")
     passages = passages_of(TEXTS | {"doomed": "stem1-1 stem2-2"})
     built = Index.build(folder / "index", passages[:50], ENCODER, bits=request.param)
@@ -75,7 +75,7 @@ def test_a_mixed_batch_equals_brute_force(index: Index, device: str, limits: Lim
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
 def test_cached_and_restored_vectors_score_equally(index: Index, device: str, limits: Limits | None) -> None:
-    """Within what float16 rounds off."""
+    """Up to float16 rounding."""
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     everything = len(TEXTS)
     held, restored = (find(index, device, queries, limits, (32, 8), everything, hold) for hold in (True, False))
@@ -96,7 +96,7 @@ def test_caching_vectors_frees_the_residuals(index: Index) -> None:
 @pytest.mark.parametrize("bits", [1, 2, 4, 16])
 @pytest.mark.parametrize("words", [1, 300])
 def test_one_passage_of_any_length(tmp_path: Path, device: str, bits: int, words: int) -> None:
-    """One word leaves its cell nothing to restore; of 300 not all can be referred to."""
+    """One word has a residual of 0; of 300 vectors not all can be references."""
     text = random_text(random.Random(5), words)
     index = Index.build(tmp_path / "index", passages_of({"lone": text}), ENCODER, bits=bits)
     query = query_of(9, 3, 0)
@@ -134,7 +134,7 @@ def test_the_batch_size_is_limited_by_postings(index: Index, device: str, monkey
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_evidence_equals_the_cpu_kernels(index: Index, device: str) -> None:
-    """Narrow limits leave the same passages standing on the device as on the CPU."""
+    """Narrow limits select the same passages on the device as on the CPU."""
     queries = [query_of(20, 4, seed) for seed in range(6)]
     narrow = Limits(probes=4, candidates=30, refined=15)
     alive = [segment.alive for segment in index.segments]
@@ -150,7 +150,7 @@ def test_evidence_equals_the_cpu_kernels(index: Index, device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_evidence_does_not_depend_on_the_batch(index: Index, device: str) -> None:
-    """Each has its own number of probes, whatever it shares a batch with."""
+    """Each query has its own number of probes in any batch."""
     searcher = DeviceSearcher(index.codec, index.segments, device)
     limits = Limits(probes=None, candidates=30, refined=15)
     queries = [query_of(2, 0, 0), query_of(200, 0, 1)]

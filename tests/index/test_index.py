@@ -48,7 +48,7 @@ TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak 
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of TEXTS that is only ever copied."""
+    """An index of TEXTS that tests only copy."""
     root = tmp_path_factory.mktemp("original") / "index"
     Index.build(root, passages_of(TEXTS), ENCODER)
     return root
@@ -64,12 +64,12 @@ def files_under(root: Path) -> set[str]:
 
 
 def named_files(root: Path) -> set[str]:
-    """What an index consists of, and the lock."""
+    """The files of an index, and the lock."""
     return {entry.path for entry in format.read_manifest(root).files()} | {"manifest.json", "lock"}
 
 
 def assert_holds(index: Index, texts: dict[str, str], chance: random.Random | None = None) -> None:
-    """That `index` is an index of these texts, in every way that it can be asked."""
+    """Check that `index` holds exactly these texts, through every way of reading it."""
     assert len(index) == len(texts)
     assert sorted(index.pids()) == sorted(texts)
     for pid, text in texts.items():
@@ -393,7 +393,7 @@ def test_a_string_is_refused_as_a_list_of_ids(root: Path) -> None:
 
 
 def test_update_replaces_whole_documents(tmp_path: Path) -> None:
-    """In one change; passages of no document, and of those that nothing comes of, stay."""
+    """In one change; passages without a document and documents that are not updated stay."""
     texts = {"a#1": "sea", "a#2": "whale", "a#3": "ice", "b#1": "bear", "alone": "frost"}
     index = Index.build(tmp_path / "index", passages_of(texts), ENCODER)
     generation = index.manifest.generation
@@ -494,7 +494,7 @@ def pids_titled(index: Index, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def forget_names(root: Path) -> None:
-    """Make an index one that was built before names were kept."""
+    """Remove the name arrays, which older indexes lack."""
     manifest = format.read_manifest(root)
     left = (
         replace(entry, files={role: file for role, file in entry.files.items() if role not in NAME_ROLES})

@@ -1,4 +1,4 @@
-"""Every kernel against the loop that its docstring describes."""
+"""Every kernel against a plain loop."""
 
 from __future__ import annotations
 
@@ -225,12 +225,12 @@ LAYOUTS = [((3, 0), (2, 0)), ((64, 5), (32, 8)), ((65, 70), (32, 8)), ((1, 1), (
 
 
 def blocks_of(lanes: tuple[int, int]) -> list[int]:
-    """How many real lanes each block has, the claim's blocks first."""
+    """Number of lanes with a vector in each block, the claim's blocks first."""
     return [min(LANES, count - start) for count in lanes for start in range(0, count, LANES)]
 
 
 def slow_both(best: Array, lanes: tuple[int, int], keep: tuple[int, int]) -> int:
-    """(blocks, 64) best matches -> the focused sum, with the facts at a block of their own."""
+    """(blocks, 64) best matches -> the focused sum; the facts start a new block."""
     flat, split = best.ravel().tolist(), -(-lanes[0] // LANES) * LANES
     return slow_focus(flat[: lanes[0]], keep[0]) + slow_focus(flat[split : split + lanes[1]], keep[1])
 
@@ -291,7 +291,7 @@ def test_refining_scores_by_centroids_and_residuals(
 
 
 def interleaved(entries: Array) -> Array:
-    """Lanes 0 to 63 in the order of bytes that the kernels want: 0, 32, 1, 33, ..."""
+    """Lanes 0 to 63 in the byte order of the lookup tables: 0, 32, 1, 33, ..."""
     order = np.arange(LANES).reshape(2, -1).T.ravel()
     return aligned_copy(entries[..., order])
 

@@ -1,4 +1,4 @@
-"""Nearest centroids through groups, against a comparison with all; means and groups on a CPU.  `test_codec.py` tests `kmeans`."""
+"""Nearest centroids through groups, against exact comparison; means and groups.  `test_codec.py` tests `kmeans`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MANY = 8192  # centroids, in some 90 to 180 groups
 
 
 def clumps(count: int, dim: int = 16, *, seed: int = 0, centres: int = 300) -> Array:
-    """(count, dim) unit vectors that crowd around some centres, the first of them most, as words do."""
+    """(count, dim) unit vectors around some centres, most of them around the first ones, like the vectors of words."""
     chance = np.random.default_rng(seed)
     middles = np.random.default_rng(99).standard_normal((centres, dim))
     of = np.minimum(chance.zipf(1.3, count) - 1, centres - 1)
@@ -45,7 +45,7 @@ def clumps(count: int, dim: int = 16, *, seed: int = 0, centres: int = 300) -> A
 
 
 def closest(points: Array, members: Array, centres: Array, groups: Groups, probes: int) -> Array:
-    """What the kernel makes of these groups."""
+    """Result of the kernel for these groups."""
     rows = [np.array(group, np.int64) for group in groups]
     blocks, codes = Blocks.of(members, rows), np.full(len(points), -1)
     of = Blocks.of(centres, [np.arange(len(centres))])
@@ -56,7 +56,7 @@ def closest(points: Array, members: Array, centres: Array, groups: Groups, probe
 
 
 def by_definition(points: Array, members: Array, centres: Array, groups: Groups, probes: int) -> Array:
-    """The same in double precision, one point after another, as `kmeans.py` describes it."""
+    """The same in double precision, point by point, as `kmeans.py` describes it."""
     codes = []
     for point in points.astype(np.float64):
         far = ((members - point) ** 2).sum(axis=1)
@@ -97,7 +97,7 @@ def test_probing_every_group_is_exact() -> None:
 
 @pytest.mark.parametrize("probes", [2, 5, 9])
 def test_only_the_nearest_groups_are_probed(probes: int) -> None:
-    """Every group holds one member, which lies where its centre does: the best is in the nearest group, always."""
+    """Every group holds one member, at its centre, so the best is always in the nearest group."""
     members, points = clumps(64, seed=1), clumps(300, seed=2)
     groups = [[member] for member in range(64)]
     codes = closest(points, members, members, groups, probes)
@@ -111,7 +111,7 @@ def test_only_the_nearest_groups_are_probed(probes: int) -> None:
 
 
 def test_empty_groups_are_dropped() -> None:
-    """A thousand centroids eight times over: centres fall on each other, and one of them gets all that is there."""
+    """A thousand centroids eight times over: centres coincide, and one gets all members."""
     centroids = torch.from_numpy(clumps(MIN_GROUPED, seed=5)).repeat(8, 1)
     groups = GroupedCentroids.of(centroids)
     assert (np.diff(groups.starts) > 0).all()
@@ -148,7 +148,7 @@ def test_the_number_of_groups_follows_the_number_of_centroids() -> None:
 
 @pytest.mark.parametrize(("dim", "share", "error"), [(16, 0.97, 1.005), (128, 0.97, 1.005)])
 def test_grouped_assignment_is_nearly_exact(dim: int, share: float, error: float) -> None:
-    """The share that gets its nearest cell, and the squared error that the others cost, for held-out vectors."""
+    """Share of held-out vectors that get their nearest cell, and the squared error of the others."""
     sample, points = clumps(40_000, dim, seed=3), clumps(3000, dim, seed=4)
     centroids = kmeans(torch.from_numpy(sample), MANY, torch.Generator().manual_seed(0))
     codes = nearest(torch.from_numpy(points), centroids).numpy()
@@ -196,7 +196,7 @@ def test_in_threads_runs_each_item_once() -> None:
 
 
 def plain_means(points: torch.Tensor, owner: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
-    """As torch would do it, row after row."""
+    """Means by torch, row after row."""
     sums = torch.zeros_like(centroids).index_add_(0, owner, points)
     counts = torch.bincount(owner, minlength=len(centroids))[:, None]
     return torch.where(counts > 0, sums / counts.clamp(min=1), centroids)

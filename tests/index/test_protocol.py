@@ -1,4 +1,4 @@
-"""The seam below the encoder: options that travel, and shards that answer as one index does."""
+"""The interface below the encoder: options as JSON, and shards that answer like one index."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_titled_passages_merge_up_to_the_limit() -> None:
 
 
 class Shards:
-    """Several indexes behind one front, each with passages of its own."""
+    """Several indexes behind one front, each with its own passages."""
 
     def __init__(self, parts: Sequence[Index]) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-"""The residual code against its definition, and what makes it worth having."""
+"""The residual code against its definition, and the properties that make it useful."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def chance(seed: int = 0) -> np.random.Generator:
 
 
 def books(layers: int, seed: int = 0, spread: float = 1.0) -> Array:
-    """(layers, 2, 256, 8) normal codewords, finer from layer to layer."""
+    """(layers, 2, 256, 8) normal codewords, finer in each layer."""
     finer = spread * 0.6 ** np.arange(layers)
     return (finer[:, None, None, None] * chance(seed).standard_normal((layers, 2, CODEWORDS, WIDTH))).astype(np.float32)
 
 
 def encoded(vectors: Array, codebooks: Array, thresholds: list[float], lengths: list[int] | None = None) -> Any:
-    """Streams, where they start, and what they restore, with every direction counting alike."""
+    """Streams, their starts and the restored residuals; without weighting of directions."""
     offsets = np.cumsum([0, *(lengths or [len(vectors)])])
     nowhere = np.zeros_like(vectors)
     return *encode_residuals(vectors, nowhere, offsets, codebooks, np.array(thresholds, np.float32)), offsets
@@ -72,7 +72,7 @@ def test_unpacking_equals_the_definition(lengths: list[int]) -> None:
 
 
 def slow_depths(references: list[Any], lengths: list[int]) -> list[int]:
-    """How many references it takes from each vector to one without any, by the longer way."""
+    """Longest chain of references from each vector."""
     found, waiting = [], iter(references)
     for length in lengths:
         depths = [0]
@@ -190,7 +190,7 @@ def nearest_of_one(rows: Array, columns: Array, norms: Array, positions: Array) 
 
 
 def found_and_true(seed: int, rows: int) -> tuple[Array, Array]:
-    """The squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
+    """Squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
     random, positions = chance(seed), np.full(BEAM_WIDTH, -1, np.int32)
     words = random.standard_normal((CODEWORDS, WIDTH)).astype(np.float32)
     vectors = random.standard_normal((BEAM_WIDTH, WIDTH)).astype(np.float32)

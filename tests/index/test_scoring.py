@@ -30,7 +30,7 @@ def random_mask(generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def slow_term(vectors: Tensor, mask: Tensor, passage: Tensor, passage_mask: Tensor, keep: int | None) -> float:
-    """One query against one passage, as the definition reads."""
+    """One query against one passage, by the definition."""
     best = []
     for vector in vectors[mask]:
         products = [
@@ -140,7 +140,7 @@ def test_gradients_equal_finite_differences() -> None:
 
 
 def test_focus_ignores_the_worst_matches() -> None:
-    """A passage about half of the query beats one that is vaguely near all of it, which a plain sum prefers."""
+    """A passage about half of the query beats one vaguely near all of it, which a plain sum prefers."""
     query = torch.eye(4).unsqueeze(0)
     half = torch.eye(4)[:2]
     vague = torch.full((2, 4), 0.55)

@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def indexes(folder: Path) -> dict[int, Index]:
-    """One index for each width, in two segments, with some passages deleted; nothing changes them."""
+    """One index for each number of bits, in two segments, with some passages deleted; tests do not change them."""
     built = {}
     for bits in BITS:
         passages = passages_of(TEXTS | {"doomed": "stem1-1 stem2-2", "p80": "an older text"})
@@ -173,7 +173,7 @@ def test_ties_are_ordered_by_id(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def catalogue(folder: Path) -> tuple[Index, dict[str, Passage]]:
-    """Passages with metadata, some without; two segments, the second of which lacks a key altogether."""
+    """Passages with metadata, some without; two segments, the second of which lacks a key."""
     chance = random.Random(3)
     kinds = ["town", "whale", None, "opera"]
     passages = {}
@@ -293,7 +293,7 @@ def test_random_boosts_equal_brute_force(index: Index, boosted: list[str], boost
 
 @pytest.mark.parametrize("bits", BITS)
 def test_boosted_passages_outside_the_probed_cells_are_scored(indexes: dict[int, Index], bits: int) -> None:
-    """A narrow search does not come upon it; what it does come upon stands beside it, as ever."""
+    """A narrow search does not find it; the passages that it does find stay."""
     index, query = indexes[bits], query_of(20, 5)
     everywhere = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     last = min(everywhere, key=lambda pid: everywhere[pid])
@@ -414,7 +414,7 @@ def test_a_zero_query_is_answered(index: Index) -> None:
 
 @pytest.fixture(scope="session")
 def crowd(folder: Path) -> tuple[Path, WordEncoder]:
-    """2,000 passages of 12 vectors around 100 stems: clusters that overlap."""
+    """2,000 passages of 12 vectors around 100 stems: overlapping clusters."""
     encoder = WordEncoder(dim=32, batch=200)
     chance = random.Random(11)
     texts = {f"p{number}": random_text(chance, 12, stems=100) for number in range(2000)}
@@ -424,7 +424,7 @@ def crowd(folder: Path) -> tuple[Path, WordEncoder]:
 
 @pytest.fixture(scope="session")
 def crowd_queries(crowd: tuple[Path, WordEncoder]) -> list[QueryVectors]:
-    """Some words of a passage, some of another, a few of nobody's."""
+    """Some words of a passage, some of another, and a few of none."""
     root, encoder = crowd
     chance, index = random.Random(12), Index.open(root)
     queries = []

@@ -1,4 +1,4 @@
-"""Searching an index while it changes: every answer is that of one committed state."""
+"""Searching an index while it changes: every answer comes from one committed state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = tuple[Ranking, ...]
 
 @dataclass
 class Race:
-    """Searching threads beside one writer; `answers` is filled by the threads, `states` by the writer."""
+    """Searching threads beside one writer; the threads fill `answers`, the writer `states`."""
 
     index: Index
     searches: int
@@ -63,7 +63,7 @@ class Race:
             done += len(QUERIES)
 
     def change(self, searching: list[threading.Thread]) -> None:
-        """Add, delete and compact in turn, as long as anybody searches."""
+        """Add, delete and compact in turn until the searches end."""
         steps = (self.add, self.delete, self.add, self.index.compact)
         while any(thread.is_alive() for thread in searching):
             steps[self.changes % len(steps)]()

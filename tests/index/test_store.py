@@ -118,7 +118,7 @@ def test_missing_metadata_reads_as_none(tmp_path: Path) -> None:
 
 
 def test_columns_keep_the_order_of_their_first_use(tmp_path: Path) -> None:
-    """In that of a set, which differs from process to process, so many keys would never stand like this."""
+    """Not the order of a set, which differs between processes."""
     keys = [f"key {n * 7 % 30}" for n in range(30)]
     metadata: list[dict[str, object]] = [dict.fromkeys(keys[:20], 1), dict.fromkeys(reversed(keys), 2), {}]
     written(tmp_path, [Passage(str(n), "", "x", (), each) for n, each in enumerate(metadata)])
@@ -151,7 +151,7 @@ def titled(*titles: str) -> list[Passage]:
 
 
 def without_names(root: Path, passages: Sequence[Passage]) -> Store:
-    """As an index that was built before names were kept has it."""
+    """The arrays of an older index, without names."""
     files = written(root, passages)
     return Store({role: open_array(root, files[role]) for role in ROLES})
 

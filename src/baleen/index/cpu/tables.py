@@ -30,8 +30,8 @@ from baleen.index.protocol import Focus
 Array = npt.NDArray[Any]
 
 # Most steps in a cell score, and in the sum of a table's entries.  An int16 then holds a cell score plus the score of a
-# restored residual, which is at most about three times as large if vectors are as long as centroids.  If they are
-# longer, so are the codewords, and with them the step.
+# restored residual, which is about three times as large if vectors are as long as centroids.  If they are longer,
+# so are the codewords, and with them the step.
 CELL_RANGE, RESIDUAL_RANGE = 9_000, 20_000
 TABLE_MAX = 127  # largest entry of a lookup table: two of them fit a byte
 
