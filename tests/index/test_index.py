@@ -268,7 +268,7 @@ def test_deleted_passages_are_never_returned(root: Path) -> None:
 
 def test_deleting_an_unknown_id_needs_missing_ok(root: Path) -> None:
     index = Index.open(root)
-    with pytest.raises(QueryError, match=r"'nothing' \(1 such\); nothing was deleted"):
+    with pytest.raises(QueryError, match=r"'nothing' \(unknown ids: 1\); nothing was deleted"):
         index.delete(["sea", "nothing"])
     assert_holds(index, TEXTS)
     assert index.delete(["sea", "nothing"], missing_ok=True) == 1
@@ -581,7 +581,9 @@ def test_an_emptied_index_has_no_titles(emptied: Index) -> None:
 
 def test_another_encoder_is_refused_with_both_fingerprints(root: Path) -> None:
     index, other = Index.open(root), WordEncoder(name="other")
-    with pytest.raises(EncoderMismatchError, match=f"{ENCODER.fingerprint[:12]}, but {other.fingerprint[:12]} asks"):
+    with pytest.raises(
+        EncoderMismatchError, match=f"{ENCODER.fingerprint[:12]}, but the encoder given is {other.fingerprint[:12]}"
+    ):
         index.add(passages_of({"ice": "frost"}), other)
     assert_holds(index, TEXTS)
     index.check_encoder(ENCODER.fingerprint)

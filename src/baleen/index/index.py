@@ -6,7 +6,7 @@
     index.add(more, encoder); index.delete(["12", "15"]); index.compact()
 
 A change is visible to this object at once and to other processes when they open the index again; until then they use
-the state that they opened.  A search beside a change answers from one committed state, the old or the new one.
+the state that they opened.  A search during a change answers from one committed state, the old or the new one.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Index:
             absent = [pid for pid in wanted if pid not in snapshot]
             if absent and not missing_ok:
                 raise QueryError(
-                    f"{self.root}: no passage has the id '{absent[0]}' ({len(absent)} such); nothing was deleted"
+                    f"{self.root}: no passage has the id '{absent[0]}' (unknown ids: {len(absent)}); nothing was deleted"
                 )
             rows = snapshot.rows_of(wanted)
             if any(rows):

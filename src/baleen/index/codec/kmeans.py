@@ -50,10 +50,10 @@ class Blocks:
         block = 0
         for group in groups:
             for start in range(0, len(group), LANES):
-                some = group[start : start + LANES]
-                values[block, :, : len(some)] = rows[some].T
-                half_norms[block, : len(some)] = (rows[some] ** 2).sum(axis=1) / 2
-                ids[block, : len(some)] = some
+                part = group[start : start + LANES]
+                values[block, :, : len(part)] = rows[part].T
+                half_norms[block, : len(part)] = (rows[part] ** 2).sum(axis=1) / 2
+                ids[block, : len(part)] = part
                 block += 1
         return cls(values, half_norms, ids)
 
@@ -222,8 +222,9 @@ class GroupedCentroids:
 
     @classmethod
     def _of(cls, centroids: Tensor, centres: Tensor, groups: list[Array]) -> GroupedCentroids:
-        around = Blocks.of(centres.numpy(), [np.arange(len(centres))])
-        return cls(around, Blocks.of(centroids.numpy(), groups), block_starts(groups))
+        """Lay out centroids in groups with these centres."""
+        centre_blocks = Blocks.of(centres.numpy(), [np.arange(len(centres))])
+        return cls(centre_blocks, Blocks.of(centroids.numpy(), groups), block_starts(groups))
 
     def __call__(self, points: Tensor) -> Tensor:
         """Nearest centroid of each point; the same with any number of threads."""
