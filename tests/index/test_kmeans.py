@@ -103,7 +103,7 @@ def test_only_the_nearest_groups_are_probed(probes: int) -> None:
     codes = closest(points, members, members, groups, probes)
     exact = exact_nearest(torch.from_numpy(points), torch.from_numpy(members)).numpy()
     np.testing.assert_array_equal(codes, exact)
-    # Now the centres lie: the member of each group is another's.  As many of the nearest centres as may be visited count.
+    # Now each group holds the member of another centre: only the `probes` nearest centres are considered.
     codes = closest(points, members, members, [[(member + 1) % 64] for member in range(64)], probes)
     ranks = ((points[:, None] - members[None]) ** 2).sum(axis=2).argsort(axis=1).argsort(axis=1)
     seen = ranks[np.arange(300), (codes - 1) % 64]
