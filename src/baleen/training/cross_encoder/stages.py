@@ -107,7 +107,7 @@ class CrossEncoderTraining:
         then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
         the condenser learns from them too.
         """
-        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.named_bonus
+        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.mention_boost
         names = TitleMentions(self.world) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
