@@ -151,7 +151,7 @@ def test_a_head_may_have_three_labels(backbone: Path, tmp_path: Path) -> None:
     CrossEncoder.from_backbone(backbone, {"verifier": HeadConfig(THREE_LABELS, pooled=True)}).save(tmp_path / "three")
     reading = CrossEncoder.load(tmp_path / "three")
     assert reading.outputs("verifier") == THREE_LABELS
-    (found,) = reading.score("verifier", [reading.inputs.evidence(QUERIES[1])[0].at_start()])
+    (found,) = reading.score("verifier", [reading.inputs.evidence(QUERIES[1])[0].at_cls()])
     assert found.shape == (1, 3)
 
 

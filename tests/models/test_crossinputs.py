@@ -128,8 +128,8 @@ def test_passages_beside_one_query_are_laid_out_as_the_definition_has_it(
     for learnt in (False, True):
         inputs = with_config(config)
         if learnt:
-            inputs.learn_queries([query])
-            inputs.learn(passages, sentences=True)
+            inputs.cache_queries([query])
+            inputs.cache_passages(passages, sentences=True)
         for passage, rows in zip(passages, inputs.sentences_of(query, passages), strict=True):
             laid = [(list(row.ids), row.places, row.keys) for row in rows]
             assert laid == laid_by_definition(inputs, query, passage)
@@ -227,8 +227,8 @@ def test_each_stage_reads_its_own_layout() -> None:
     assert shown(evidence) == "[CLS] a b [SEP] c | d # e [SEP]"
     assert evidence.places == [0, 4, 5, 6, 8]
     assert [word.fact for word in words] == [0, 0, 0, 1]
-    assert evidence.at_start().places == evidence.at_start().keys == [0]
-    assert evidence.at_start().ids == evidence.ids
+    assert evidence.at_cls().places == evidence.at_cls().keys == [0]
+    assert evidence.at_cls().ids == evidence.ids
 
 
 def test_a_claim_of_5000_words_leaves_room_for_facts_and_passage() -> None:

@@ -124,7 +124,7 @@ def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, 
 def test_what_the_encoder_read_is_shown_without_its_padding(tokenizer: str) -> None:
     inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8, facts_length=6))
     (row,) = inputs.query_ids([Query("a b", (fact("c", 1), fact("d [MASK]", 2)))])
-    assert inputs.shown(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
+    assert inputs.decode_query(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
 
 
 def test_a_passages_tokens_are_those_whose_vectors_are_kept(tokenizer: str) -> None:

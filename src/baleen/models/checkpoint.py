@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = "baleen-checkpoint"
 MODEL_FORMAT = "baleen-model"  # several checkpoints: see model_folder.py
-OURS = (FORMAT, MODEL_FORMAT)
+FORMATS = (FORMAT, MODEL_FORMAT)
 BASE = "base"
 AVERAGED = "averaged"  # the note in which a mean of checkpoints names its parts
 FORMAT_VERSION = 1
@@ -118,13 +118,13 @@ def write_checkpoint(folder: str | Path, checkpoint: Checkpoint, base: Mapping[s
     path = Path(folder)
     refuse_whole_model(path)
     version = {"format_version": FORMAT_VERSION if base is None else DIFFERENCE_VERSION}
-    with replacing(path) as aside:
+    with replace_folder(path) as aside:
         for name, content in _contents(checkpoint, version if base is None else {**version, BASE: dict(base)}):
             (aside / name).write_bytes(content)
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replace_folder(target: Path) -> Iterator[Path]:
     """A folder to write a model into, which takes the place of `target` once the block is through.
 
     What is there and is no model of ours is refused; if the block fails, what was there stays.
@@ -161,7 +161,7 @@ def _replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") in OURS
+        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") in FORMATS
     except CheckpointError:
         return False
 

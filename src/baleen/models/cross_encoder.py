@@ -87,9 +87,9 @@ class CrossModel(nn.Module):
 
     def forward(self, head: str, batch: CrossBatch) -> Tensor:
         """The head's outputs at every place of the batch, row after row: (P, outputs), in float32."""
-        return self.read(head, self.hidden(batch)[batch.rows, batch.places])
+        return self.apply_head(head, self.hidden(batch)[batch.rows, batch.places])
 
-    def read(self, head: str, vectors: Tensor) -> Tensor:
+    def apply_head(self, head: str, vectors: Tensor) -> Tensor:
         """(P, hidden) -> (P, outputs), in float32"""
         with torch.autocast(vectors.device.type, enabled=False):
             scores: Tensor = self.heads[head](vectors.float())
@@ -204,9 +204,9 @@ class CrossEncoder:
 
     def score(self, head: str, rows: Sequence[CrossInput]) -> list[npt.NDArray[np.float32]]:
         """What a head says at the places of each row, in the order of `rows`: (places, outputs) each."""
-        return self.launch(head, rows)()
+        return self.submit(head, rows)()
 
-    def launch(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[npt.NDArray[np.float32]]]:
+    def submit(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[npt.NDArray[np.float32]]]:
         """`score` in two parts: a GPU reads on while its caller does something else, and is waited for in the second."""
         self.outputs(head)
         asked: list[tuple[Sequence[int], Tensor]] = []

@@ -66,7 +66,7 @@ class CrossInput:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def at_start(self) -> CrossInput:
+    def at_cls(self) -> CrossInput:
         """The same sequence, read at [CLS] alone."""
         return dataclasses.replace(self, places=[0], keys=[0])
 
@@ -117,22 +117,22 @@ class CrossInputs:
             raise ConfigError(f"the tokenizer has no token {token!r}")
         return int(number)
 
-    def remembering(self, texts: int) -> CrossInputs:
+    def with_cache_size(self, texts: int) -> CrossInputs:
         """The same inputs, with room for the tokens of this many texts."""
         return CrossInputs(self.tokenizer_json, self.tokens, self.config, texts)
 
-    def learn(self, passages: Iterable[Passage], *, sentences: bool) -> None:
+    def cache_passages(self, passages: Iterable[Passage], *, sentences: bool) -> None:
         """Tokenise passages that are about to be read, by sentence or whole, together: faster, and nothing else."""
         if sentences:
             self._marked_passages.learn(passages)
         else:
             self._memory.learn(passage_text(each.title, text) for each in passages for text in (each.text, ""))
 
-    def learn_queries(self, queries: Iterable[Query]) -> None:
+    def cache_queries(self, queries: Iterable[Query]) -> None:
         """The same, of queries and their facts."""
         self._memory.learn(text for each in queries for text in (each.text, *map(fact_text, each.facts)))
 
-    def learn_facts(self, facts: Iterable[Fact]) -> None:
+    def cache_facts(self, facts: Iterable[Fact]) -> None:
         """The same, of facts."""
         self._memory.learn(map(fact_text, facts))
 

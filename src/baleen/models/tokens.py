@@ -183,19 +183,19 @@ class RetrieverInputs:
         kept = latest_facts_within(facts, ids, self.config.facts_length)
         return [number for fact in kept for number in (*fact, self._sep)]
 
-    def shown(self, row: QueryIds) -> str:
+    def decode_query(self, row: QueryIds) -> str:
         """What the model reads of a query, as text with its special tokens, mask padding left out."""
         numbers = row.claim[: row.real] + row.facts
         return str(self.tokenizer.decode(numbers, skip_special_tokens=False))
 
-    def names(self, numbers: Sequence[int]) -> list[str]:
+    def token_names(self, numbers: Sequence[int]) -> list[str]:
         """Tokens as the vocabulary spells them."""
         return [str(self.tokenizer.id_to_token(number)) for number in numbers]
 
     def passage_tokens(self, passage: Passage) -> list[str]:
         """The tokens whose vectors an index keeps for a passage, in order."""
         batch = self.passage_batch(self.passage_ids([passage]))
-        return self.names(batch.ids[0][batch.keep[0]].tolist())
+        return self.token_names(batch.ids[0][batch.keep[0]].tolist())
 
     def query_batch(self, rows: Sequence[QueryIds]) -> QueryBatch:
         seen = self.config.attend_to_masks
