@@ -122,9 +122,7 @@ def laid_by_definition(
 
 @UNHURRIED
 @given(QUERIES, st.lists(PASSAGES, max_size=3), CONFIGS)
-def test_passages_beside_one_query_are_laid_out_as_the_definition_has_it(
-    query: Query, passages: list[Passage], config: CrossConfig
-) -> None:
+def test_sentence_layout_equals_a_slow_reference(query: Query, passages: list[Passage], config: CrossConfig) -> None:
     for learnt in (False, True):
         inputs = with_config(config)
         if learnt:
@@ -181,7 +179,7 @@ def test_a_passage_is_read_to_its_end_in_windows_under_its_title(
 
 @UNHURRIED
 @given(QUERIES, CONFIGS)
-def test_evidence_words_cut_exactly_their_tokens_out_of_the_facts(query: Query, config: CrossConfig) -> None:
+def test_evidence_words_span_exactly_their_tokens(query: Query, config: CrossConfig) -> None:
     row, words = with_config(config).evidence(query)
     assert_well_formed(row, config)
     assert (row.places[0], row.keys[0]) == (0, -1)
@@ -243,7 +241,7 @@ def test_a_claim_of_5000_words_leaves_room_for_facts_and_passage() -> None:
     assert INPUTS.evidence(query)[1]
 
 
-def test_a_passage_without_a_sentence_has_no_marker_and_still_one_window_as_a_whole() -> None:
+def test_an_empty_passage_has_one_window_without_markers() -> None:
     empty = Passage("p", "", "")
     assert INPUTS.sentences(Query("a"), empty) == []
     assert INPUTS.sentences(Query("a"), Passage.from_sentences("p", "t", ["", " "])) == []
@@ -259,7 +257,7 @@ def test_a_passage_of_2000_sentences_is_read_whole() -> None:
     assert_marked(rows, dict(enumerate(passage.sentences)), INPUTS.config)
 
 
-def test_facts_over_the_limit_give_way_oldest_first_and_the_claim_keeps_half() -> None:
+def test_oldest_facts_are_dropped_and_the_claim_keeps_half() -> None:
     facts = tuple(Fact("p", hop, "", "abcd"[hop] * 3, 0.0, hop) for hop in range(4))  # three tokens each
     inputs = cross_inputs(length=64, query_length=16)
 
@@ -319,7 +317,7 @@ def test_a_batch_is_padded_and_knows_sides_rows_and_places() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"query_length": 7}, "query_length = 7, which should be at least 8"),
+        ({"query_length": 7}, "query_length = 7, expected at least 8"),
         ({"length": 271}, "set it to at least 272"),
         ({"marker": "[M]"}, r"no token '\[M\]'"),
     ],
