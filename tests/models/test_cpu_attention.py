@@ -1,4 +1,4 @@
-"""Attention by products: the same as torch's own, whatever is padded, however many texts go at once."""
+"""Attention by matrix products equals torch's own, with and without padding, for any batch size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fakes import bert_folder, tiny_encoder
 
 
 def heads(texts: int, length: int, dtype: torch.dtype = torch.float32, count: int = 3) -> list[Tensor]:
-    """Query, key and value as a backbone has them: heads beside each other in memory, not texts."""
+    """Query, key and value in the memory layout of a backbone: texts, tokens, heads."""
     chance = torch.Generator().manual_seed(texts * 1000 + length)
     shape = (texts, length, count, 8)
     return [torch.randn(shape, generator=chance).to(dtype).transpose(1, 2) for _ in range(3)]
@@ -94,7 +94,7 @@ def test_a_backbone_gives_the_same_vectors(padded: bool, monkeypatch: pytest.Mon
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows by one with every call of the products, in float32 too: whether anything was masked."""
+    """Record for every call of `attend`, in float32 too, whether it has a mask."""
     calls: list[bool] = []
     monkeypatch.setattr(cpu_attention, "_FASTER", (torch.float32, torch.bfloat16))
 
@@ -141,7 +141,7 @@ def test_a_causal_text_does_not_see_what_comes_after() -> None:
 
 @torch.no_grad()
 def test_types_that_differ_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As rotary positions make them under autocast: float32 queries and keys, bfloat16 values."""
+    """Rotary positions under autocast give float32 queries and keys with bfloat16 values."""
     calls, (query, key, value) = spy(monkeypatch), heads(2, 9)
     with torch.autocast("cpu", torch.bfloat16):
         found = forward(query, key, value.bfloat16())

@@ -40,14 +40,14 @@ def saved(cross_encoder: CrossEncoder, tmp_path: Path) -> Path:
 
 
 def sentence_rows(cross_encoder: CrossEncoder) -> list[CrossInput]:
-    """Rows of very different lengths, with from one place to dozens."""
+    """Rows of very different lengths, with one place to dozens."""
     long = Passage.from_sentences("long", "Whales", ["Humpback whales feed there in winter."] * 30)
     pairs = [(query, passage) for query in QUERIES for passage in CORPUS[::2]] + [(QUERIES[1], long)]
     return [row for query, passage in pairs for row in cross_encoder.inputs.sentences(query, passage)]
 
 
 def scores_of(cross_encoder: CrossEncoder) -> dict[str, np.ndarray[Any, Any]]:
-    """What every head says of some rows, end to end."""
+    """The scores of every head for four rows, end to end."""
     rows = sentence_rows(cross_encoder)[:4]
     return {head: np.concatenate(cross_encoder.score(head, rows)) for head in cross_encoder.model.heads}
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_must_hold_exactly_its_heads(saved: Path) -> None:
 
 
 def classifier_folder(folder: Path, labels: int = 1, seed: int = 3) -> Path:
-    """A random BERT with a pooler and a classifier over it, as cross-encoders lie on the hub."""
+    """Save a random BERT with a pooler and a classifier, like a cross-encoder of the hub."""
     from transformers import BertConfig, BertForSequenceClassification
 
     bert_folder(folder)

@@ -1,4 +1,4 @@
-"""A checkpoint as its difference to another: what comes back, what is refused, and how many bytes it takes."""
+"""Checkpoints stored as a difference to a base: round trips, refusals, and their size."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sample(seed: int, **changes: Any) -> Checkpoint:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """`reading`, whole, and `readers`, a difference of rank 3 to it."""
+    """A folder with a whole checkpoint, `reading`, and a difference of rank 3 to it, `readers`."""
     write_checkpoint(tmp_path / "reading", sample(1))
     write_difference(tmp_path / "readers", sample(2), tmp_path / "reading", rank=3)
     return tmp_path
@@ -205,7 +205,7 @@ def test_a_cross_encoder_is_loaded_from_its_difference(tmp_path: Path) -> None:
 
 @pytest.fixture
 def apart(model: Path) -> list[str]:
-    """The script's arguments for a checkpoint in the folder `apart`, but for --out."""
+    """The script's arguments for a checkpoint in the folder `apart`, without --out."""
     write_checkpoint(model / "apart", sample(2))
     return [str(model / "apart"), "--base", str(model / "reading"), "--rank", "3", "--out"]
 

@@ -14,7 +14,7 @@ from fakes import tiny_encoder
 
 
 def checkpoints(root: Path, *names: str) -> Path:
-    """A folder with subfolders that stand for checkpoints; what is in them is not a model folder's business."""
+    """Make subfolders with the config.json of a checkpoint and nothing else."""
     for name in names:
         (root / name).mkdir(parents=True)
         (root / name / "config.json").write_text('{"format": "baleen-checkpoint"}')

@@ -1,4 +1,4 @@
-"""Linear layers in int8: what they compute is what a linear layer computes, up to a rounding that is bounded."""
+"""Int8 layers equal linear layers up to a bounded rounding error."""
 
 from __future__ import annotations
 

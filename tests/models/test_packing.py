@@ -1,4 +1,4 @@
-"""Attention within texts: against one text at a time, and against a mask over the whole row."""
+"""Attention within packed texts equals one text at a time, and a mask over the whole row."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_afterwards_the_backbone_attends_as_before() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> None:
-    """On a GPU bfloat16 and float32 go through two kernels."""
+    """bfloat16 and float32 use two different kernels on a GPU."""
     lengths, model = [9, 1, 30, 17], backbone().to(device)
     ids = row_of(lengths)[0].to(device)
 

@@ -75,7 +75,7 @@ def assert_well_formed(row: CrossInput, config: CrossConfig) -> None:
 
 
 def assert_marked(rows: Sequence[CrossInput], texts: dict[int, str], config: CrossConfig) -> None:
-    """That every text stands once behind a marker of its own, whole or, where it is too long alone, its beginning."""
+    """Assert that every text follows a marker once, whole or, if it is too long alone, cut."""
     marker = token("[MASK]")
     for row in rows:
         assert_well_formed(row, config)
@@ -99,7 +99,7 @@ def assert_keeps_the_claim(row: CrossInput, query: Query, config: CrossConfig) -
 def laid_by_definition(
     inputs: CrossInputs, query: Query, passage: Passage
 ) -> list[tuple[list[int], list[int], list[int]]]:
-    """Ids, places and keys of every window, sentence by sentence."""
+    """A slow reference: ids, places and keys of every window, sentence by sentence."""
     left = inputs._query(query)
     room = inputs.config.length - 3 - len(left)
     title = tokens(passage.title)[: room // 4]

@@ -19,7 +19,7 @@ PASSAGES = [*CORPUS, GAPS, Passage("none", "Empty", "")]
 
 
 class Counted:
-    """A tokenizer that counts how many texts it is asked for at once."""
+    """A tokenizer that records the number of texts per call."""
 
     def __init__(self) -> None:
         self.tokenizer, self.batches = plain_tokenizer(TOKENIZER), list[int]()
@@ -46,16 +46,16 @@ def check(found: TokenisedPassage, passage: Passage) -> None:
     assert [found.ids[place] for place in found.places] == [MARKER] * len(written)
 
 
-@pytest.mark.parametrize("learnt", [True, False])
-def test_every_sentence_stands_behind_its_marker(learnt: bool) -> None:
+@pytest.mark.parametrize("added", [True, False])
+def test_a_marker_precedes_every_sentence(added: bool) -> None:
     cache, counted = cache_of()
-    if learnt:
+    if added:
         cache.add([*PASSAGES, *PASSAGES])
         cache.add(iter(PASSAGES))
         cache.add([])
     for passage in PASSAGES * 2:
         check(cache.get(passage), passage)
-    assert len(counted.batches) == (1 if learnt else len(PASSAGES))
+    assert len(counted.batches) == (1 if added else len(PASSAGES))
     assert len(cache) == len(PASSAGES)
 
 

@@ -1,4 +1,4 @@
-"""Precisions from the command line down to the models."""
+"""Precision from the command line down to the models."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Event
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,24 +23,18 @@ Arrays = list[np.ndarray[Any, Any]]
 
 
 def backend_flags() -> dict[str, object]:
-    """Every readable flag of torch.backends, and the modes of this thread."""
-    flags: dict[str, object] = {
-        "precision": torch.get_float32_matmul_precision(),
-        "grad": torch.is_grad_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-    }
-    for backend in ("cuda", "cuda.matmul", "cudnn", "mkldnn", "mps", "openmp"):
-        part: Any = torch.backends
-        for name in backend.split("."):
-            part = getattr(part, name)
-        for name in dir(part):
-            value = None if name.startswith("_") else getattr(part, name, None)
-            if name.endswith(("_enabled", "is_available")) and callable(value):
-                flags[f"{backend}.{name}"] = value()
-            elif isinstance(value, bool | str | int) and not isinstance(part, ModuleType):
-                flags[f"{backend}.{name}"] = value
+    """The flags of torch.backends, and the modes of this thread."""
+    cuda, flags = torch.backends.cuda, dict[str, object]()
+    for name in dir(cuda):
+        if name.endswith("_sdp_enabled"):
+            flags[name] = getattr(cuda, name)()
+    for name in ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"):
+        flags[f"matmul.{name}"] = getattr(cuda.matmul, name)
     for name in ("enabled", "benchmark", "deterministic", "allow_tf32"):
         flags[f"cudnn.{name}"] = getattr(torch.backends.cudnn, name)
+    flags["mkldnn"] = torch.backends.mkldnn.enabled
+    flags["precision"] = torch.get_float32_matmul_precision()
+    flags["grad"], flags["autocast"] = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
     return flags
 
 
@@ -55,7 +48,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_flags_are_found() -> None:
-    assert {"cuda.cudnn_sdp_enabled", "cuda.flash_sdp_enabled", "cudnn.enabled"} <= backend_flags().keys()
+    assert {"cudnn_sdp_enabled", "flash_sdp_enabled", "math_sdp_enabled"} <= backend_flags().keys()
 
 
 def test_overlapping_inference_leaves_every_flag(folders: tuple[Path, Path]) -> None:

@@ -31,7 +31,7 @@ TEXTS = [sentence for passage in CORPUS for sentence in (passage.title, *passage
 
 
 class Counted:
-    """A tokenizer that counts how often it is asked, and for how many texts at once."""
+    """A tokenizer that counts single calls and records the number of texts per batch."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer, self.single, self.batches = tokenizer, 0, list[int]()

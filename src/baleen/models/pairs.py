@@ -2,7 +2,7 @@
 
     condenser, stage 1      [CLS] claim # facts [SEP] title [MASK] s0 [MASK] s1 ... [SEP]       scores every marker
     condenser, stage 2      [CLS] claim [SEP] [MASK] fact [MASK] fact ... [SEP]                 scores every marker
-    reranker                [CLS] claim # facts [SEP] title | text [SEP]                        scores [CLS]
+    reranker                [CLS] claim # earlier passages [SEP] title | text [SEP]             scores [CLS]
     readers                 [CLS] claim [SEP] fact # fact ... [SEP]                             [CLS], or every token
 
 Each place is noted with its key (a sentence, a fact, a token) while the sequence is built.  So a score cannot move to a
@@ -122,7 +122,7 @@ class CrossInputs:
         return CrossInputs(self.tokenizer_json, self.tokens, self.config, texts)
 
     def cache_passages(self, passages: Iterable[Passage], *, sentences: bool) -> None:
-        """Tokenise passages in one call, by sentence or whole, before they are needed: only a matter of speed."""
+        """Tokenise passages in one call, by sentence or whole, which is faster than one at a time."""
         if sentences:
             self._passage_cache.add(passages)
         else:
