@@ -3,7 +3,7 @@
     use_matrix_products(backbone)       switch `backbone` to this attention, once, for inference
 
 torch's fused kernel is made for long texts and wide heads.  For texts of some hundred tokens and heads of 32 numbers,
-plain products are faster in bfloat16, and no faster in float32 (docs/benchmarks.md).  The cost: similarities are rounded
+plain products are faster in bfloat16, and no faster in float32.  The cost: similarities are rounded
 before their softmax, which the fused kernel computes in float32.
 
 It works for backbones whose attention goes through transformers' interface.  Training, attention that is not plain
@@ -25,13 +25,8 @@ _NAME = "baleen_products"
 _SCRATCH = 1 << 21  # bytes of similarities at once
 _LARGEST = 1 << 24  # bytes of one text's similarities; beyond it the fused kernel is faster
 _FASTER = (torch.bfloat16,)
-NOT_PLAIN = (
-    "sliding_window",
-    "softcap",
-    "s_aux",
-    "position_bias",
-    "cache",
-)  # options of attention that products do not support
+# Options of attention that products do not support.
+NOT_PLAIN = ("sliding_window", "softcap", "s_aux", "position_bias", "cache")
 
 
 def use_matrix_products(backbone: Any) -> None:

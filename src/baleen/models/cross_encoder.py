@@ -104,7 +104,7 @@ class CrossModel(nn.Module):
 class CrossEncoder:
     """A `CrossModel` with its tokenizer and configuration, on one device; the backbone computes in `dtype`.
 
-    The model is in eval mode and is never changed by scoring, so threads may share a cross-encoder.
+    A loaded model is in eval mode, and scoring does not change it, so threads may share a cross-encoder.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class Encoder:
     """FLIPR with its tokenizer and configuration, on one device.
 
     The backbone computes in `dtype`; vectors are projected and normalised in float32.  `precision` is the one given to
-    `load`, None for the device's best.  The model is in eval mode and is never changed by encoding, so threads may
+    `load`, None for the device's best.  A loaded model is in eval mode, and encoding does not change it, so threads may
     share an encoder.
     """
 
