@@ -53,7 +53,7 @@ def explain(retriever: Retriever, query: Query, pid: str) -> Explanation:
     (row,) = encoder.inputs.query_ids([query])
     (vectors,) = encoder.encode_query_ids([row])
     stored, tokens = retriever.index.vectors(pid), encoder.inputs.passage_tokens(retriever.passage(pid))
-    names = encoder.inputs.names(row.claim), encoder.inputs.names(row.facts)
+    names = encoder.inputs.token_names(row.claim), encoder.inputs.token_names(row.facts)
     matches = (
         *_matches("query", names[0], vectors.query @ stored.T, tokens, encoder.focus[0]),
         *_matches("facts", names[1], vectors.facts @ stored.T, tokens, encoder.focus[1]),
