@@ -57,7 +57,7 @@ class ScriptedCrossEncoder:
             return [np.asarray(script(row), np.float32) for row in rows]
         return [self._look_up(script, row) for row in rows]
 
-    def launch(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[Array]]:
+    def submit(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[Array]]:
         said = self.score(head, rows)
         return lambda: said
 

@@ -236,7 +236,7 @@ def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Pat
     assert baleen("index", "corpus.jsonl", "--model", "alone", "--out", "a.index").code == 0
     assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
     done = baleen("verify", "whales sing", "--model", "whole", "--index", "a.index", "--json")
-    assert done.json["verdict"]["label"] in ("supported", "not supported")
+    assert done.json["outcome"]["label"] in ("supported", "not supported")
 
 
 def test_init_replaces_a_model_only_with_overwrite(baleen: Baleen, checkpoints: Path) -> None:

@@ -18,15 +18,16 @@ from baleen import cli
 from baleen.cli.options import HopOptions
 from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
-from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
+from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Query, Trace, Verdict
 from baleen.hops.config import VERIFY, RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
+from schema_fakes import check_schema
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
-KEYS = {"query", "facts", "borderline", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
+KEYS = {*Trace.json_schema()["required"], "seconds"}
 SETTINGS = {
     # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
     "condenser": {"pool": 2, "keep": -1000.0, "max_facts": 2},
@@ -83,12 +84,19 @@ def ids(path: str) -> list[str]:
     return [json.loads(line)["id"] for line in Path(path).read_text("utf-8").splitlines()]
 
 
+def texts(document: dict[str, Any]) -> list[str]:
+    """The final facts of a document."""
+    return [document["facts"][each["fact"]]["text"] for each in document["final"]]
+
+
 def test_json_prints_one_document_and_nothing_else(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--json")
     assert (done.code, done.err) == (0, "")
-    assert set(done.json) == KEYS | {"verdict"}
+    assert set(done.json) == KEYS | {"options"}
+    check_schema(done.json)
     assert (done.json["query"], done.json["untrained"], done.json["stopped"]) == (CLAIM, [], "")
-    verdict = Verdict.from_json(done.json["verdict"])
+    verdict = Trace.from_json(done.json).outcome
+    assert isinstance(verdict, Verdict)
     assert set(verdict.probabilities) == {"supported", "not supported"}
     assert verdict.probability == max(verdict.probabilities.values()) == verdict.probabilities[verdict.label]
     assert len(done.json["hops"]) == 2
@@ -97,7 +105,8 @@ def test_json_prints_one_document_and_nothing_else(baleen: Baleen) -> None:
 
 def test_facts_passages_and_hops_agree(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json").json
-    facts = [Fact.from_json(fact) for fact in found["facts"]]
+    trace = Trace.from_json(found)
+    facts = trace.facts
     assert [fact.hop for fact in facts] == [2, 2]
     for fact in facts:
         assert next(p for p in CORPUS if p.pid == fact.pid).sentences[fact.sid] == fact.text
@@ -107,19 +116,19 @@ def test_facts_passages_and_hops_agree(baleen: Baleen) -> None:
     assert {passage["pid"] for passage in passages[: len(carrying)]} == carrying
     assert all((passage["fact_score"] is not None) == (passage["pid"] in carrying) for passage in passages)
     for passage in passages:
-        hit = found["hops"][passage["hop"] - 1]["ranking"]["hits"][passage["rank"] - 1]
+        hit = found["hops"][passage["hop"] - 1]["passages"][passage["rank"] - 1]
         assert (hit["pid"], hit["score"]) == (passage["pid"], passage["score"])
-    for told in found["hops"]:
-        words = told.pop("words")
-        assert words == Hop.from_json(told).words > 0
+    for told, hop in zip(found["hops"], trace.hops, strict=True):
+        assert told["words"] == hop.words > 0
 
 
 def test_an_answer_names_the_sentence_it_stands_in(baleen: Baleen) -> None:
     done = baleen("ask", "Who is the mayor of Vardal?", "--json")
-    assert (done.code, set(done.json)) == (0, KEYS | {"answer"})
-    answer = Answer.from_json(done.json["answer"])
+    assert (done.code, set(done.json)) == (0, KEYS | {"options"})
+    answer = Trace.from_json(done.json).outcome
+    assert isinstance(answer, Answer)
     assert answer.text in ("yes", "no") or any(
-        (answer.pid, answer.sid) == (fact["pid"], fact["sid"]) for fact in done.json["facts"]
+        (answer.pid, answer.sid) == (fact.pid, fact.sid) for fact in Trace.from_json(done.json).facts
     )
 
 
@@ -132,14 +141,14 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
         (head,) = [line for line in lines if line.startswith(f"Hop {number}  3 passages in ")]
         assert sum(passage.title in head for passage in CORPUS) >= 3
     found = baleen("verify", CLAIM, "--json").json
-    for hop in found["hops"]:
-        for fact in hop["condensed"]["facts"]:
-            assert any(line.strip().endswith(fact["text"]) for line in lines)
+    for hop in Trace.from_json(found).hops:
+        for fact in hop.facts:
+            assert any(line.strip().endswith(fact.text) for line in lines)
     assert "  Dropped\n" in done.out
     assert "over the limit of 2 facts" in done.out
-    assert f"Verdict: {found['verdict']['label']}, probability " in done.out
+    assert f"Verdict: {found['outcome']['label']}, probability " in done.out
     reported = done.out.partition("Facts reported with the verdict\n")[2]
-    assert all(f"{fact['title']}: {fact['text']}\n" in reported for fact in found["facts"])
+    assert all(f"{fact.title}: {fact.text}\n" in reported for fact in Trace.from_json(found).facts)
     assert f"2 facts, {found['hops'][-1]['words']} words of context, " in done.out
     assert "untrained" not in done.out
     assert "\x1b" not in done.out
@@ -152,18 +161,13 @@ def test_facts_added_from_earlier_hops_are_shown(capsys: pytest.CaptureFixture[s
 
     def told(*facts: Fact, judgements: tuple[Judgement, ...] = judged) -> str:
         hop = Hop(Query(CLAIM, (old,)), condensed=Condensed(facts, judgements))
-        Chain(VERIFY, Titles()).hop(2, hop)  # type: ignore[arg-type]
+        Chain(VERIFY).hop(2, hop)
         return capsys.readouterr().out
 
     added = f"  Added from passages of earlier hops\n     -3.00  {joined.title}: {joined.text}\n"
     assert told(joined, old).endswith("0 new facts kept in 0.0 ms, beside 1 of earlier hops\n" + added)
     assert "Added" not in told(old, new)
     assert "Added" not in told(joined, judgements=()), "one half of a hybrid run may go on after the other has stopped"
-
-
-class Titles:
-    def passage(self, pid: str) -> Passage:
-        return next(passage for passage in CORPUS if passage.pid == pid)
 
 
 def test_a_person_reads_the_answer(baleen: Baleen) -> None:
@@ -176,51 +180,51 @@ def test_a_person_reads_the_answer(baleen: Baleen) -> None:
 
 def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "-k", "1,2,3", "--hops", "3", "--pipeline", "rerank", "--json").json
-    assert [len(hop["ranking"]["hits"]) for hop in found["hops"]] == [1, 2, 3]
-    assert [fact["sid"] for fact in found["facts"]] == [-1, -1, -1]
+    assert [len(hop["passages"]) for hop in found["hops"]] == [1, 2, 3]
+    assert [fact.sid for fact in Trace.from_json(found).facts] == [-1, -1, -1]
     assert len(baleen("verify", CLAIM, "-k", "2", "--json").json["hops"]) == 2
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
 def test_thresholds_override_the_model_and_are_in_the_json(baleen: Baleen, pipeline: str) -> None:
     arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
-    found = baleen(*arguments, "--keep", "1e6").json
-    assert (found["facts"], found["keep"]) == ([], 1e6)
-    reasons = {each["reason"] for hop in found["hops"] for each in hop["condensed"]["judgements"]}
+    found = baleen(*arguments, "--keep", "1e6", "--judgements").json
+    assert (found["final"], found["options"]["keep"]) == ([], 1e6)
+    reasons = {each["reason"] for hop in found["hops"] for each in hop["judgements"]}
     assert "not above the threshold of 1e+06" in reasons
     lower = baleen(*arguments, "--keep", "-1000").json
     usual = baleen(*arguments).json
-    assert [fact["text"] for fact in lower["facts"]] == [fact["text"] for fact in usual["facts"]]
-    assert (lower["keep"], "keep" in usual) == (-1000.0, False)
+    assert texts(lower) == texts(usual)
+    assert (lower["options"]["keep"], "keep" in usual["options"]) == (-1000.0, False)
 
 
 def test_keep_holds_on_the_way_and_final_at_the_end(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--final", "1e6", "--json").json
-    assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
-    assert (found["facts"], found["keep"], found["final"]) == ([], -1e6, 1e6)
+    assert [bool(hop["facts"]) for hop in found["hops"]] == [True, False]
+    assert (texts(found), found["options"]) == ([], {"keep": -1e6, "final": 1e6})
 
 
 def test_borderline_facts_are_read_but_not_reported(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6", "--json").json
-    assert (found["facts"], found["read"], found["final"]) == ([], -1e6, 1e6)
+    assert (texts(found), found["options"]["read"]) == ([], -1e6)
     read = baleen("verify", CLAIM, "--keep", "-1e6", "--json").json
     assert read["borderline"] == []
-    assert found["borderline"] == read["facts"]
-    assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
+    assert Trace.from_json(found).borderline == Trace.from_json(read).facts
+    assert found["outcome"] == read["outcome"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
     shown = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6").out
     hops, _, borderline = shown.partition("Borderline facts: seen by the reader, not reported\n")
-    assert all(f"{fact['title']}: {fact['text']}" in borderline for fact in read["facts"])
+    assert all(f"{fact.title}: {fact.text}" in borderline for fact in Trace.from_json(read).facts)
     assert "  Dropped\n" in hops.partition("Hop 2")[2], "what the last hop dropped for them"
-    assert f"\n0 facts, {len(read['facts'])} borderline, " in shown
+    assert f"\n0 facts, {len(read['final'])} borderline, " in shown
 
 
 def test_passages_are_ranked_by_evidence_on_request(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json").json
+    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json", "--judgements").json
     weighed = {
         (each["pid"], each["sid"])
         for hop in found["hops"]
-        for each in hop["condensed"]["judgements"]
+        for each in hop["judgements"]
         if each["fact_score"] is not None
     }
     ranks = [any(pid == passage["pid"] for pid, _ in weighed) for passage in found["passages"]]
@@ -230,11 +234,11 @@ def test_passages_are_ranked_by_evidence_on_request(baleen: Baleen) -> None:
 
 def test_mentions_are_boosted_on_request(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "-k", "1,2", "--mention-boost", "1000", "--json").json
-    assert [hop["mentioned"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
-    assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
+    assert [hop.mentioned for hop in Trace.from_json(found).hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    assert min(hit["score"] for hop in found["hops"] for hit in hop["passages"]) > 1000
     for more in ((), ("--mention-boost", "0")):
         usual = baleen("ask", CLAIM, "-k", "1,2", *more, "--json").json
-        assert [hop["mentioned"] for hop in usual["hops"]] == [{}, {}]
+        assert [hop.mentioned for hop in Trace.from_json(usual).hops] == [{}, {}]
 
 
 def test_mention_boost_is_part_of_a_run(baleen: Baleen) -> None:
@@ -262,8 +266,8 @@ def test_an_infinite_mention_boost_is_refused(baleen: Baleen) -> None:
 
 def test_untrained_runs_take_thresholds(baleen: Baleen) -> None:
     options = ("--untrained", "--hops", "1", "--json")
-    assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["facts"] == []
-    assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["facts"]) == 2
+    assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["final"] == []
+    assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["final"]) == 2
 
 
 def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
@@ -280,14 +284,24 @@ def test_untrained_and_missing_parts_are_reported(baleen: Baleen) -> None:
         "no verdict: the model has no verifier; train one with `baleen train CONFIG.toml --stage verifier`" in shown.out
     )
     asked = baleen("ask", CLAIM, "--untrained", "--hops", "1", "--json", model="bare")
-    assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
+    assert (asked.json["outcome"], asked.json["untrained"]) == (None, ["condenser"])
+
+
+def test_judgements_are_in_the_json_on_request(baleen: Baleen) -> None:
+    plain, full = (baleen("verify", CLAIM, "--json", *more).json for more in ((), ("--judgements",)))
+    assert not any("judgements" in hop for hop in plain["hops"])
+    assert all(hop["judgements"] for hop in full["hops"])
+    Path("claims.jsonl").write_text(json.dumps({"claim": CLAIM}) + "\n")
+    (line,) = baleen("verify", "--file", "claims.jsonl", "--judgements").lines
+    assert all(hop["judgements"] for hop in line["hops"])
+    assert line["run"]["judgements"] is True
 
 
 def test_explanations_cover_every_passage_with_a_fact(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json", "--explain", "--pipeline", "hybrid").json
-    assert set(found) == KEYS | {"verdict", "explanations"}
+    assert set(found) == KEYS | {"options", "explanations"}
     explained = found["explanations"]
-    assert {each["pid"] for each in explained} == {fact["pid"] for fact in found["facts"]}
+    assert {each["pid"] for each in explained} == {fact.pid for fact in Trace.from_json(found).facts}
     for each in explained:
         counted = [match["score"] for match in each["matches"] if match["counted"]]
         assert sum(counted) == pytest.approx(each["score"], rel=1e-4)
@@ -302,6 +316,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--file", "claims.jsonl"], 2, "expected one claim, or a file"),
         (["verify", CLAIM, "--out", "out.jsonl"], 2, "--out takes"),
         (["verify", "--file", "claims.jsonl", "--json"], 2, "JSON lines"),
+        (["verify", CLAIM, "--judgements"], 2, "--judgements is for JSON"),
         (["verify", "--file", "claims.jsonl", "--out", "nowhere/out.jsonl"], 2, "no folder nowhere"),
         (["verify", "--file", "nowhere.jsonl"], 2, "nowhere.jsonl"),
         (["verify", CLAIM, "-k", "ten"], 2, "should be a number"),
@@ -380,15 +395,15 @@ def test_a_file_goes_to_standard_output_as_lines(baleen: Baleen) -> None:
         ("7", "Who sings?"),
         ("x", "Tromsk is a town."),
     ]
-    assert all(set(line) == KEYS | {"id", "run", "answer"} for line in done.lines)
+    assert all(set(line) == KEYS | {"id", "run"} for line in done.lines)
 
 
 def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
     claims = write_claims("claims.jsonl", 3)
     lines = baleen("verify", "--file", "claims.jsonl", "--explain").lines
     alone = baleen("verify", claims[1]["claim"], "--json", "--explain").json
-    assert [fact["text"] for fact in lines[1]["facts"]] == [fact["text"] for fact in alone["facts"]]
-    assert lines[1]["verdict"]["probability"] == pytest.approx(alone["verdict"]["probability"], abs=1e-4)
+    assert texts(lines[1]) == texts(alone)
+    assert lines[1]["outcome"]["probability"] == pytest.approx(alone["outcome"]["probability"], abs=1e-4)
     assert len(lines[1]["explanations"]) == len(alone["explanations"])
 
 
@@ -460,6 +475,7 @@ def test_results_of_other_settings_are_refused(baleen: Baleen) -> None:
         ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
+        ("verify", ["--judgements"], "model", "judgements was None, and is True"),
         ("verify", ["--keep", "-2"], "model", "keep was None, and is -2.0"),
         ("verify", ["--ranked-by", "evidence"], "model", "ranked_by was hops, and is evidence"),
         ("verify", ["--mention-boost", "2"], "model", "mention_boost was None, and is 2.0"),

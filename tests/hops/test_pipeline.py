@@ -232,7 +232,7 @@ def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
     assert [(fact.pid, fact.sid) for fact in seen[0].facts] == PLACES
     assert places(trace) == [PLACES[0], PLACES[2]], "the fact that the answer stands in stands"
     assert Prediction.of_trace(last[0]).facts == last[0].facts, "what is doubtful is not judged"
-    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 def test_a_hybrid_whose_condenser_stopped_first_has_its_doubtful_facts() -> None:
@@ -252,7 +252,7 @@ def test_condensing_leaves_far_fewer_words_than_reranking() -> None:
 
 def test_a_trace_goes_to_json_and_back() -> None:
     for trace in (*traces(chain(), condenser(), [2] * 3), *hybrid([3, 3])):
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 # Hybrid

@@ -31,6 +31,7 @@ from baleen.system import Baleen
 from fakes import CORPUS, bert_folder, tiny_encoder
 from hop_fakes import CLAIM
 from index_fakes import slow_scores
+from schema_fakes import check_schema
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -136,7 +137,10 @@ def test_a_claim_is_verified_and_a_question_answered(baleen: Baleen) -> None:
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
 def test_a_real_trace_goes_to_json_and_back(baleen: Baleen, pipeline: str) -> None:
     for trace in (baleen.verify(CLAIM, pipeline=pipeline), baleen.ask(CLAIM, pipeline=pipeline)):
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        document = json.loads(json.dumps(trace.to_json(judgements=True)))
+        assert Trace.from_json(document) == trace
+        check_schema(document)
+        check_schema(trace.to_json())
 
 
 def test_every_stage_tells_its_seconds_and_tokens(baleen: Baleen) -> None:
@@ -183,7 +187,7 @@ def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tup
             [expected[pid] for pid in hop.ranking.pids], abs=1e-4
         )
         assert min(hit.score for hit in hop.ranking) >= sorted(expected.values())[-3] - 1e-4, "the best were taken"
-        assert hop.encoded_query == retriever.encoder.inputs.shown(retriever.encoder.inputs.query_ids([hop.query])[0])
+        assert hop.encoded_query == retriever.encoder.inputs.decode_query(retriever.encoder.inputs.query_ids([hop.query])[0])
 
 
 def test_a_passages_shown_tokens_are_as_many_as_its_vectors(parts: tuple[Retriever, CrossEncoder]) -> None:
@@ -533,7 +537,7 @@ def test_names_are_followed_from_the_claim_and_from_passages_with_facts(baleen: 
         assert [set(hop.ranking.pids) for hop in trace.hops] == [{"p0"}, {"p1", "p5"}]
         assert all(hit.score > LOUD for hop in trace.hops for hit in hop.ranking)
         assert all(hop.seconds.keys() == {"name", "encode", "search"} for hop in trace.hops)
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.options import FILES, DeviceOption, HopOptions, JsonOption, SystemOptions, check_parent, grouped
-from baleen.cli.show import Chain, document, explanations, notices, print_ranking
+from baleen.cli.show import Chain, notices, print_ranking
 from baleen.core.config import override
 from baleen.core.errors import ConfigError
 from baleen.core.types import Fact, Query
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 DEMO_CLAIM = "hammer"
 DEMO_SETTINGS: RunOptions = {"hops": 3, "k": 5}
-SHOWN_SETTINGS = ("keep", "read", "final", "mention_boost")  # in the JSON of one run
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,14 @@ class RunOutput:
     explain: Annotated[
         bool, typer.Option("--explain", help="Show which tokens matched in the passages that supplied facts.")
     ] = False
+    judgements: Annotated[
+        bool, typer.Option("--judgements", help="Add the scores of every sentence that was read to the JSON.")
+    ] = False
     as_json: JsonOption = False
 
     def __post_init__(self) -> None:
+        if self.judgements and self.file is None and not self.as_json:
+            raise typer.BadParameter("--judgements is for JSON: add --json, or give texts with --file")
         if self.file is None and self.out is not None:
             raise typer.BadParameter("--out takes the results of --file")
         if self.file is not None and self.as_json:
@@ -125,16 +129,17 @@ def _run(task: Task, text: str | None, options: SystemOptions, settings: RunOpti
 
 
 def _run_one(task: Task, text: str, system: Baleen, settings: RunOptions, output: RunOutput) -> None:
-    chain = None if output.as_json else Chain(task, system.retriever)
+    chain = None if output.as_json else Chain(task)
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
-        result = document(task, trace, system.retriever, seconds, explained=output.explain)
-        given = {key: value for key, value in settings.items() if key in SHOWN_SETTINGS}
-        typer.echo(json.dumps(result | given, ensure_ascii=False))
+        document = _document(trace, system, seconds, output) | {"options": settings}
+        typer.echo(json.dumps(document, ensure_ascii=False))
         return
     chain.end(trace, seconds)
     if output.explain:
-        chain.explanations(explanations(trace, system.retriever))
+        from baleen.hops.explain import explain_trace
+
+        chain.explanations(explain_trace(system.retriever, trace))
 
 
 def _follow(task: Task, text: str, settings: RunOptions, system: Baleen, chain: Chain | None) -> tuple[Trace, float]:
@@ -149,8 +154,21 @@ def _follow(task: Task, text: str, settings: RunOptions, system: Baleen, chain: 
     return trace, time.perf_counter() - start
 
 
+def _document(trace: Trace, system: Baleen, seconds: float, output: RunOutput) -> dict[str, Any]:
+    """The JSON of a finished run, with the matches of the passages that supplied facts if `explain` is set."""
+    document = trace.to_json(judgements=output.judgements) | {"seconds": round(seconds, 6)}
+    if output.explain:
+        from baleen.hops.explain import explain_trace
+
+        found = explain_trace(system.retriever, trace)
+        document["explanations"] = [{"hop": hop, **explanation.to_json()} for hop, explanation in found]
+    return document
+
+
 def _run_file(task: Task, claims: Sequence[Claim], system: Baleen, settings: RunOptions, output: RunOutput) -> None:
     run = describe_run(task.name, system, override(system.config, **settings), explained=output.explain)
+    if output.judgements:
+        run = {**run, "judgements": True}
     if output.out is None:
         for results in _batches(task, claims, system, settings, output):
             sys.stdout.buffer.write(b"".join(result_line(run, claim_id, result) for claim_id, result in results))
@@ -179,7 +197,7 @@ def _batches(
             seconds = (time.perf_counter() - start) / len(batch)
             for notice in notices(task, traces[0]) if first == 0 else ():
                 log.warning(notice)
-            results = [document(task, trace, system.retriever, seconds, explained=output.explain) for trace in traces]
+            results = [_document(trace, system, seconds, output) for trace in traces]
             yield [(claim.id, result) for claim, result in zip(batch, results, strict=True)]
             bar.advance(len(batch))
 

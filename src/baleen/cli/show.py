@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -30,8 +29,8 @@ UNTRAINED = {"condenser": "condenser (reranker scores are used instead)"}
 class Chain:
     """Print a run to standard output, hop by hop; without a terminal in plain lines that are never wrapped."""
 
-    def __init__(self, task: Task, retriever: Retriever) -> None:
-        self.task, self.retriever = task, retriever
+    def __init__(self, task: Task) -> None:
+        self.task, self._titles = task, dict[str, str]()
         self._console = _console()
 
     def start(self, text: str) -> None:
@@ -40,6 +39,7 @@ class Chain:
 
     def hop(self, number: int, hop: Hop) -> None:
         """Print the passages that a hop found, and the facts that it kept, added and dropped."""
+        self._titles |= {fact.pid: fact.title for fact in hop.facts} | dict(hop.titles)
         titles = [self._title(pid) for pid in hop.ranking.pids[:MAX_TITLES]]
         more = " …" if len(hop.ranking) > MAX_TITLES else ""
         mentioned = f" ({len(hop.mentioned)} mentioned by title)" if hop.mentioned else ""
@@ -118,7 +118,7 @@ class Chain:
                 self._print(4, (f"{match.score:6.3f}  ", "dim"), f"{match.part}: {match.token} ~ {match.matched}")
 
     def _title(self, pid: str) -> str:
-        return self.retriever.passage(pid).title or pid
+        return self._titles.get(pid) or pid
 
     def _print(self, indent: int, *pieces: str | tuple[str, str]) -> None:
         from rich.padding import Padding
@@ -164,80 +164,6 @@ def _short(text: str) -> str:
     """The text on one line, of at most MAX_TEXT characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TEXT else line[:MAX_TEXT].rstrip() + " …"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a passage was found: hop, rank, score, query."""
-
-    hop: int
-    rank: int
-    score: float
-    query: Query
-
-
-def places(*traces: Trace) -> dict[str, Place]:
-    """The first place of every retrieved passage; earlier traces take precedence."""
-    found: dict[str, Place] = {}
-    for trace in traces:
-        for number, hop in enumerate(trace.hops, start=1):
-            for rank, hit in enumerate(hop.ranking, start=1):
-                found.setdefault(hit.pid, Place(number, rank, hit.score, hop.query))
-    return found
-
-
-def document(
-    task: Task, trace: Trace, retriever: Retriever, seconds: float, *, explained: bool = False
-) -> dict[str, Any]:
-    """A finished run as a JSON object; `explained` adds why each passage that supplied a fact was found.
-
-    Passages are in the order of `Trace.ranking`.  `score` is the retriever's at `hop` and `rank`, boosts included;
-    `fact_score` is that of the passage's best fact, or null.
-    """
-    result: dict[str, Any] = {
-        "query": trace.query.text,
-        task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
-        "facts": [fact.to_json() for fact in trace.facts],
-        "borderline": [fact.to_json() for fact in trace.borderline],
-        "passages": _passages(trace, retriever),
-        "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
-        "ranked_by": trace.ranked_by,
-        "untrained": list(trace.untrained),
-        "stopped": trace.stopped,
-        "seconds": round(seconds, 6),
-    }
-    if explained:
-        result["explanations"] = [
-            {"hop": hop, **explanation.to_json()} for hop, explanation in explanations(trace, retriever)
-        ]
-    return result
-
-
-def explanations(trace: Trace, retriever: Retriever) -> list[tuple[int, Explanation]]:
-    """For each passage that supplied a fact, the hop that found it and why its query matched."""
-    from baleen.hops.explain import explain
-
-    found = places(*trace.parts or (trace,))  # a merged run takes its facts from its first part
-    carrying = dict.fromkeys(fact.pid for fact in trace.facts)
-    return [(found[pid].hop, explain(retriever, found[pid].query, pid)) for pid in carrying]
-
-
-def _passages(trace: Trace, retriever: Retriever) -> list[dict[str, Any]]:
-    found = places(trace, *trace.parts)
-    best: dict[str, float] = {}
-    for fact in trace.facts:
-        best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
-    return [
-        {
-            "pid": hit.pid,
-            "title": retriever.passage(hit.pid).title,
-            "score": found[hit.pid].score,
-            "hop": found[hit.pid].hop,
-            "rank": found[hit.pid].rank,
-            "fact_score": best.get(hit.pid),
-        }
-        for hit in trace.ranking()
-    ]
 
 
 def print_report(report: dict[str, Any], as_json: bool) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log1p
 from typing import Any, Literal, Self, TypeVar
 
 from baleen.core.errors import QueryError
@@ -279,41 +278,27 @@ class Trace(Record):
         return tuple(dict.fromkeys(pid for hop in self.hops for pid in hop.ranking.pids))
 
     def ranking(self) -> Ranking:
-        """One ranked list of the passages of all hops, as `ranked_by` says."""
-        return self._by_reading() if self.ranked_by == "evidence" else self._by_hops()
+        """One ranked list of the passages of all hops, in the order that `ranked_by` names."""
+        from baleen.core.ranking import rank_passages
 
-    def _by_hops(self) -> Ranking:
-        """Passages that carry facts first, by their best fact, then by hop and rank."""
-        best: dict[str, float] = {}
-        for fact in self.facts:
-            best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
-        carrying = [Hit(pid, score) for pid, score in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
-        rest = {hit.pid: hit for hop in reversed(self.hops) for hit in reversed(hop.ranking.hits)}
-        return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))
+        return rank_passages(self)
 
-    def _by_reading(self) -> Ranking:
-        """By their best sentences and their ranks; those that were not read come last, as they are by hops."""
-        found = {hit.pid: hit for hit in self._by_hops()}
-        read = {best.pid: Hit(best.pid, worth) for worth, best in self._read() if best.pid in found}
-        return Ranking((*read.values(), *(hit for pid, hit in found.items() if pid not in read)))
+    def to_json(self, *, judgements: bool = False) -> dict[str, Any]:
+        """The trace as one document (see trace_json.py); with `judgements`, `from_json` gives the same trace."""
+        from baleen.core.trace_json import write_trace
 
-    def best_sentences(self) -> tuple[Judgement, ...]:
-        """Of each passage that was read the sentence of most worth, with the scores that it last had, as they rank."""
-        return tuple(best for _, best in self._read())
+        return write_trace(self, judgements=judgements)
 
-    def _read(self) -> list[tuple[float, Judgement]]:
-        """The best sentence of each passage, and what it makes the passage worth: less, the lower its hop ranked it."""
-        read: dict[tuple[str, int], Judgement] = {}
-        for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
-            if judged.sentence_score is None and judged.fact_score is None:
-                continue  # it was kept before, and not read again
-            known = read.get((judged.pid, judged.sid), judged)
-            first = known.sentence_score if judged.sentence_score is None else judged.sentence_score
-            second = known.fact_score if judged.fact_score is None else judged.fact_score
-            read[judged.pid, judged.sid] = Judgement(judged.pid, judged.sid, first, second)
-        best: dict[str, Judgement] = {}
-        for each in read.values():
-            best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.combined, -judged.sid))
-        ranks = {pid: rank for hop in reversed(self.hops) for rank, pid in enumerate(hop.ranking.pids)}
-        found = [(each.combined - log1p(ranks.get(each.pid, 0)), each) for each in best.values()]
-        return sorted(found, key=lambda pair: (-pair[0], pair[1].pid))
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trace:
+        """The trace of a document, without the judgements that it leaves out."""
+        from baleen.core.trace_json import read_trace
+
+        return read_trace(data)
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON schema of the document that `to_json` returns."""
+        from baleen.core.trace_json import trace_schema
+
+        return trace_schema()

@@ -59,7 +59,7 @@ class Condenser:
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: StageTimer) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
-        self.facts.inputs.learn_facts(fact for pool in pools for fact in pool)
+        self.facts.inputs.cache_facts(fact for pool in pools for fact in pool)
         windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
         scores = iter(self.facts.score(FACT_STAGE, [row for rows in windows for row in rows]))
         weighed = []
@@ -88,9 +88,9 @@ def submit_sentences(
     hop: int,
     watch: StageTimer,
 ) -> Callable[[], list[list[Fact]]]:
-    """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
-    reading.inputs.learn_queries(queries)
-    reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
+    """`score_sentences` in two parts, as `CrossEncoder.submit` has them."""
+    reading.inputs.cache_queries(queries)
+    reading.inputs.cache_passages((passage for own in passages for passage in own), sentences=True)
     laid = [reading.inputs.sentences_of(query, own) for query, own in zip(queries, passages, strict=True)]
     windows = [
         [(passage, row) for passage, rows in zip(own, each, strict=True) for row in rows]
@@ -98,7 +98,7 @@ def submit_sentences(
     ]
     for number, rows in enumerate(windows):
         watch.read(number, SENTENCE_STAGE, sum(len(row) for _, row in rows))
-    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
+    said = reading.submit(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
 
     def collect() -> list[list[Fact]]:
         scores = iter(said())

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from baleen.core.ranking import best_sentences
 from baleen.core.types import UNSCORED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, sort_facts
 from baleen.hops.config import Thresholds
 
@@ -78,7 +79,7 @@ def pick_fillers(
     """The best sentence of each of the best passages without facts, as many as are missing to `min_passages`."""
     carrying, given = {fact.pid for fact in facts}, {_place(fact): fact for fact in trace.query.facts}
     hops = {pid: number for number, hop in enumerate(trace.hops, start=1) for pid in hop.ranking.pids}
-    others = [best for best in trace.best_sentences() if best.pid in hops and best.pid not in carrying]
+    others = [best for best in best_sentences(trace) if best.pid in hops and best.pid not in carrying]
 
     def fact(best: Judgement) -> Fact:
         known = given.get(_place(best))

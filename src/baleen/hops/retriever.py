@@ -124,7 +124,7 @@ class Retriever:
         with watch("search"):
             rankings = self.index.search(vectors, k, request)
         return [
-            Retrieval(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
+            Retrieval(ranking, self.encoder.inputs.decode_query(row), watch.seconds, {"encode": len(row)})
             for ranking, row in zip(rankings, rows, strict=True)
         ]
 

@@ -25,7 +25,7 @@ import torch
 
 from baleen.core.errors import TrainingError
 from baleen.core.files import read_records
-from baleen.models.checkpoint import read_json, replacing
+from baleen.models.checkpoint import read_json, replace_folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.device import resolve_device
 from baleen.models.encoder import Encoder
@@ -98,7 +98,7 @@ def _stage_of(plan: RunPlan, name: str | None) -> str | None:
 def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
     """The trained components as one model, in float16; a retriever that was ready stays as it is, for its indexes."""
     components = {"retriever": FINAL, **_readers(plan, run)}
-    with replacing(folder) as aside:
+    with replace_folder(folder) as aside:
         for name in dict.fromkeys(components.values()):
             source = run.folder(name) / CHECKPOINT
             if name == FINAL:
