@@ -24,6 +24,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from jinja2 import Environment
 from safetensors import SafetensorError, safe_open
 
+from baleen.core import files
 from baleen.core.errors import BaleenError, CheckpointError, ConfigError, DatasetError, TrainingError
 from baleen.evaluation.datasets import DATASETS
 from baleen.evaluation.results import model_digest
@@ -80,14 +81,14 @@ def make_card(
     """Return the card of the run in `root`; `model` replaces the run's own model."""
     plan, summary, environments = read_run(root)
     found = read_model(model or root / "model")
-    files, weights = list(data_files(plan, summary)), list(read_weights(found))
+    sources, weights = list(data_files(plan, summary)), list(read_weights(found))
     evaluations = sorted(read_results(results, model_digest(found)), key=questions_of)
     ready, retriever_bases = plan["retriever"].get("ready"), bases_of_retriever(found)
     starts = [part["backbone"] for part in (plan["retriever"], plan.get("reading") or {}) if part.get("backbone")]
     made_from = [*((retriever_bases or [ready]) if ready else []), *starts]
     hubs = {each: hub_name(each) for each in made_from}
     licence = licence or ("mit" if all(hubs.values()) else "other")
-    trained_on = {each["dataset"] for each in files if each["train"]}
+    trained_on = {each["dataset"] for each in sources if each["train"]}
     datasets = [dataset for name, dataset in DATASETS.items() if name in trained_on and dataset.license]
     metadata = ModelCardData(
         license=licence,
@@ -109,7 +110,7 @@ def make_card(
         counts=summary.get("data", {}),
         stages={stage: report for stage, report in summary["stages"].items() if report is not None},
         environments=environments,
-        files=files,
+        files=sources,
         starts=[Path(each).name for each in dict.fromkeys(starts)],
         retriever_card=retriever_bases is not None,
         results=[(*key, list(group)) for key, group in groupby(evaluations, questions_of)],
@@ -133,9 +134,8 @@ def write_card(text: str, file: Path) -> None:
         raise ConfigError(f"{file}: expected a file name in an existing folder, such as README.md")
     if file.exists() and SIGNED not in file.read_text("utf-8", errors="replace"):
         raise ConfigError(f"{file}: exists and is not a card of this script; choose another --out or remove it")
-    aside = file.with_name(f"{file.name}.new")
-    aside.write_text(text, "utf-8")
-    aside.replace(file)
+    with files.replacing(file) as aside:
+        aside.write_text(text, "utf-8")
 
 
 def short_path(path: str) -> str:
