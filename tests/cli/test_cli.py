@@ -177,10 +177,14 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
     refusals = [
         (["search", "whales", "--index", "nowhere"], IndexNotFoundError.exit_code, "nowhere"),
         (["search", " ", "--index", "c.index"], QueryError.exit_code, "empty"),
-        (["search", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "whales", "--fact", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "whales", "--exclude", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "a\udcff", "--index", "c.index", "--model", "nowhere"], QueryError.exit_code, "half a character"),
+        (["search", "a\udcff", "--index", "c.index"], QueryError.exit_code, "unpaired surrogate"),
+        (["search", "whales", "--fact", "a\udcff", "--index", "c.index"], QueryError.exit_code, "unpaired surrogate"),
+        (
+            ["search", "whales", "--exclude", "a\udcff", "--index", "c.index"],
+            QueryError.exit_code,
+            "unpaired surrogate",
+        ),
+        (["search", "a\udcff", "--index", "c.index", "--model", "nowhere"], QueryError.exit_code, "unpaired surrogate"),
         (["search", "whales", "--index", "c.index", "-k", "0"], QueryError.exit_code, "k = 0"),
         (["search", "whales", "--index", "c.index", "--model", "another"], EncoderMismatchError.exit_code, "encoder"),
         (["index", "corpus.jsonl", "--out", "c.index"], IndexExistsError.exit_code, "already"),

@@ -332,7 +332,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--mention-boost", "-1"], 2, "--mention-boost"),
         (["ask", CLAIM, "--mention-boost", "much"], 2, "--mention-boost"),
         (["ask", "  "], QueryError.exit_code, "empty"),
-        (["ask", "\udcff"], QueryError.exit_code, "half a character"),
+        (["ask", "\udcff"], QueryError.exit_code, "unpaired surrogate"),
     ]
     for arguments, code, part in refusals:
         done = baleen(*arguments, model="nowhere")
@@ -353,7 +353,7 @@ BAD = {
     "no text": '{"id": 2}',
     "a text that is none": '{"claim": 3}',
     "an empty claim": '{"claim": " "}',
-    "half a character": '{"claim": "\\ud800"}',
+    "unpaired surrogate": '{"claim": "\\ud800"}',
     "an id that is none": '{"id": [1], "claim": "x"}',
     "an id that is there": '{"uid": "1", "claim": "x"}',
 }

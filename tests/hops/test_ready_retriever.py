@@ -196,7 +196,7 @@ def test_what_is_done_is_not_done_again(toy: ToyWorld, ready: Path) -> None:
     assert stamps(ready) == before
 
 
-def test_another_retriever_is_refused_unless_it_is_to_be_taken_anew(toy: ToyWorld, copied: Path) -> None:
+def test_another_retriever_is_refused_unless_replaced(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "another", taking("trained/retriever/checkpoint"), QUICK)
     with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
@@ -210,9 +210,7 @@ def test_another_retriever_is_refused_unless_it_is_to_be_taken_anew(toy: ToyWorl
     assert taken.fingerprint == given.fingerprint
 
 
-def test_a_run_that_trained_a_retriever_may_take_another_in_its_place(
-    toy: ToyWorld, trained: Path, tmp_path: Path
-) -> None:
+def test_a_run_may_replace_its_trained_retriever(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     """Hops that were ordered before say nothing of a retriever that came from elsewhere."""
     shutil.copytree(trained, tmp_path / "run")
     plan = write_plan(toy.folder, "replaced", taking("trained/model"), (PLAN[READING:], ""))
@@ -247,9 +245,7 @@ def test_a_plan_names_a_backbone_or_a_retriever() -> None:
         (["[retriever.training]", "lr = 1e-3", "", "[retriever.learning]", "in_batch = true"], "training, learning"),
     ],
 )
-def test_what_would_train_a_retriever_is_refused_beside_one_that_is_ready(
-    lines: list[str], named: str, tmp_path: Path
-) -> None:
+def test_retriever_training_is_refused_with_a_ready_retriever(lines: list[str], named: str, tmp_path: Path) -> None:
     file = write_plan(tmp_path, "plan", taking("some/model", *lines))
     said = f"{file}: retriever: ready = 'some/model' is a retriever to be taken as it is, and {named} would train one"
     with pytest.raises(ConfigError) as refusal:

@@ -2,6 +2,8 @@
 
 types.py      Passage, Fact, Query, Ranking, Hop, Trace, Verdict, Answer
 records.py    records to JSON and back
+ranking.py    the passages of all hops in one ranked list
+trace_json.py the JSON document of a trace, and its schema
 errors.py     the tree of errors, with exit codes
 config.py     settings from mappings and TOML; an unknown key is an error
 vectors.py    query and passage vectors
