@@ -187,7 +187,9 @@ def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tup
             [expected[pid] for pid in hop.ranking.pids], abs=1e-4
         )
         assert min(hit.score for hit in hop.ranking) >= sorted(expected.values())[-3] - 1e-4, "the best were taken"
-        assert hop.encoded_query == retriever.encoder.inputs.decode_query(retriever.encoder.inputs.query_ids([hop.query])[0])
+        assert hop.encoded_query == retriever.encoder.inputs.decode_query(
+            retriever.encoder.inputs.query_ids([hop.query])[0]
+        )
 
 
 def test_a_passages_shown_tokens_are_as_many_as_its_vectors(parts: tuple[Retriever, CrossEncoder]) -> None:
