@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and how it exits."""
+"""The command line: output, refusals, exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def baleen(
     checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Baleen:
-    """Runs a command in an empty folder that has the tiny corpus as `corpus.jsonl`."""
+    """Run a command in a folder with the tiny corpus as `corpus.jsonl`."""
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(checkpoints))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`baleen eval` and `baleen compare`: what they print and write, how a run is taken up, and what is refused."""
+"""`baleen eval` and `baleen compare`: output, files, resuming, refusals."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
-    """Runs a command in a folder that holds the corpus and the questions of each dataset."""
+    """Run a command in a folder with the corpus and the questions of each dataset."""
     monkeypatch.chdir(tmp_path)
     write_passages(CORPUS, tmp_path / "corpus.jsonl")
     for name, records in (("hover", HOVER), ("hotpotqa", HOTPOTQA), ("own", OWN)):
@@ -338,7 +338,7 @@ def test_a_run_that_cannot_be_written_costs_no_figures(baleen: Baleen, option: s
 def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the threads that are asked for, and over the index of its own model where none is named."""
+    """With the given threads; without --index, over the index of its own model."""
     from baleen.cli.evaluate import Evaluation, TargetOptions, open_target
     from baleen.cli.options import HopOptions, SystemOptions
     from baleen.evaluation.collection import IndexedCorpus
@@ -469,7 +469,7 @@ def test_bm25_needs_no_model_library() -> None:
 def test_colbert_hop_is_the_reranking_pipeline_without_focus(
     baleen: Baleen, home: Path, system: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """It equals a model whose retriever has no focus, and differs in nothing but its name."""
+    """It equals a model whose retriever has no focus."""
     from baleen.models.encoder import Encoder
 
     arguments = ("eval", "hover", "hover.json", "--at", "3,6", "--json")

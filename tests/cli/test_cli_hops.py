@@ -1,4 +1,4 @@
-"""`baleen verify` and `baleen ask`: what they print, how they exit, and how a file of claims survives a kill."""
+"""`baleen verify` and `baleen ask`: output, exit codes, resuming a killed run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def baleen(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
-    """Runs `verify` or `ask` in an empty folder, with the model and the index named `model` unless others are."""
+    """Run `verify` or `ask` in an empty folder, over the model and index of this name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -1,4 +1,4 @@
-"""`baleen synthesize`: what it writes, what it says, and what it refuses."""
+"""`baleen synthesize`: files, output, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = ("--limit", "5000", "--solved", "1")
 
 @pytest.fixture
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
-    """Runs `baleen synthesize` in an empty folder that has the small encyclopaedia as `corpus.jsonl`."""
+    """Run `baleen synthesize` in a folder with the small encyclopaedia as `corpus.jsonl`."""
     monkeypatch.chdir(tmp_path)
     write_passages(passages(), tmp_path / "corpus.jsonl")
 

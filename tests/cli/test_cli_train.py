@@ -1,4 +1,4 @@
-"""`baleen train`: what it prints while it runs and at its end, how it exits, and how a question is explained."""
+"""`baleen train`: logs, summary, exit codes, explained questions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def trained(toy: ToyWorld, baleen: Baleen) -> Path:
-    """The run beside its plan, which is where it is kept unless told otherwise."""
+    """The run in its default folder, beside its plan."""
     if not (toy.folder / "small" / "summary.json").exists():
         assert baleen(toy.folder / "small.toml", "--device", "cpu").code == 0
     return toy.folder / "small"

@@ -1,4 +1,4 @@
-"""Records come back as they were written, and a file is the same whoever wrote it."""
+"""Files of records: round trips, equal bytes from any process, interrupted writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work by several processes comes to what it comes to in one, in the same order; where it would not pay there is one."""
+"""Work mapped over forked processes gives the results of one process, in order."""
 
 from __future__ import annotations
 

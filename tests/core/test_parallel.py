@@ -1,4 +1,4 @@
-"""A stream whose stages overlap: the same items, the same errors, and nothing left running."""
+"""Background iteration: the same items and errors, and no thread left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches made ahead: in order, a few at a time, by a thread or by processes, with errors as they are."""
+"""Prefetched batches: order, limits and errors, by a thread or by processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_error_comes_where_its_item_would_have(processes: int) -> None:
 
 
 class OddError(Exception):
-    """Cannot be made anew of what it says."""
+    """An error that cannot be rebuilt from its message."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} beside {other}")

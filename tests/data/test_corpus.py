@@ -1,4 +1,4 @@
-"""What `baleen.data.corpus` reads, what it refuses, and what it writes."""
+"""`baleen.data.corpus`: reading, refusals, writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `baleen.data.example` reads, what it refuses, and how gold passages are matched to a corpus."""
+"""Datasets: reading, refusals, and matching gold passages to a corpus."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SAMPLES = {"hotpotqa": HOTPOTQA, "hover": HOVER, "2wiki": TWOWIKI, "musique": MU
 
 
 def put(folder: Path, *records: Any, name: str = "set.json") -> Path:
-    """A list of records in a .json file, or one a line in a .jsonl; compressed if the name says so."""
+    """A list of records in a .json file, or one per line in a .jsonl; compressed if the name says so."""
     lines = [json.dumps(record) for record in records]
     text = "\n".join(lines) if ".jsonl" in name else f"[{', '.join(lines)}]"
     path = folder / name

@@ -1,4 +1,4 @@
-"""Other people's formats: TREC runs and qrels, BEIR folders, leaderboards; and pytrec_eval's opinion of the same run."""
+"""Exchange formats: TREC runs and qrels, BEIR folders, submissions; measures against pytrec_eval."""
 
 from __future__ import annotations
 

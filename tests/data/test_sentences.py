@@ -1,4 +1,4 @@
-"""What `baleen.data.sentences` promises."""
+"""Sentence splitting: spans, order, limits."""
 
 from __future__ import annotations
 

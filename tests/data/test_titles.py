@@ -12,7 +12,7 @@ from baleen.data.titles import MAX_WORDS, find_mentions, title_names
 
 
 class Bearers:
-    """Has the name itself for each of some names, and notes what it is asked."""
+    """Find some names as themselves, and record the calls."""
 
     def __init__(self, *names: str) -> None:
         self.names, self.asked = names, list[list[str]]()
@@ -23,7 +23,7 @@ class Bearers:
 
 
 def named_in(text: str, *names: str, begins: Collection[int] = (0,)) -> list[str]:
-    """The names that a text calls, of these."""
+    """The given names that a text mentions."""
     return [name for found in find_mentions(text, Bearers(*names), begins) for name in found]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RunsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Results files of 'eval --out': FILE, or NAME=FILE to name the row."),
+    typer.Argument(metavar="RUN", help="Results files of 'eval --out': FILE, or NAME=FILE to name the row."),
 ]
 
 

@@ -31,7 +31,7 @@ NEW, CHANGE = "New index", "Existing index"  # panels of --help
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="FILES...", help="Collections: JSONL (.gz, .zst), BEIR or HotPotQA folders, text and Markdown."
+        metavar="FILES", help="Collections: JSONL (.gz, .zst), BEIR or HotPotQA folders, text and Markdown."
     ),
 ]
 
@@ -199,7 +199,7 @@ def _add(
 
 
 def split(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Collections, as for 'index'.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Collections, as for 'index'.")],
     out: CollectionOutOption,
     skip_bad: SkipBadOption = False,
 ) -> None:

@@ -36,7 +36,7 @@ class SynthesisOptions:
         typer.Option(
             metavar="KIND[=SHARE],...",
             help="Kinds with shares: chain, bridge, tree, intersection, comparison.",
-            show_default="chain=0.35,bridge=0.25,tree=0.2,intersection=0.12,comparison=0.08",
+            show_default="all; chain, bridge and tree most",
         ),
     ] = None
     balanced: Annotated[bool, typer.Option("--balanced", help="Equal shares of hops, kinds and labels.")] = False
@@ -70,13 +70,15 @@ class SynthesisOptions:
 
 @grouped
 def synthesize(
-    corpus: Annotated[list[Path], typer.Argument(metavar="CORPUS...", help="Collections, as for 'index'.")],
+    corpus: Annotated[list[Path], typer.Argument(metavar="CORPUS", help="Collections, as for 'index'.")],
     out: CollectionOutOption,
     *,
     options: SynthesisOptions,
     avoid: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATASET:FILE", help="Questions to stay clear of, such as a test set (repeatable)."),
+        typer.Option(
+            metavar="DATASET:FILE", help="Test set whose questions and passages must not be used (repeatable)."
+        ),
     ] = None,
     skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,

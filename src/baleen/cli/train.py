@@ -237,9 +237,7 @@ def init(
     *,
     cross_encoder: Annotated[
         str | None,
-        typer.Option(
-            "--cross-encoder", help="Another encoder, for condenser and readers: makes a whole model, not an encoder."
-        ),
+        typer.Option("--cross-encoder", help="Encoder for condenser and readers; with it a whole model is made."),
     ] = None,
     corpus: Annotated[
         list[Path] | None,
