@@ -38,7 +38,7 @@ from baleen.training.loop.trainer import Outcome, Trainer
 
 
 @dataclass(frozen=True)
-class ReadingTraining:
+class HeadTraining:
     """What heads learn from; the defaults are the paper's.
 
     `negatives` passages are drawn beside the positive one, for stage 1 of the condenser and for the reranker.  The
@@ -64,7 +64,7 @@ class ReadingTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadingBatch:
+class HeadBatch:
     """Some examples of one head: sequences with P places between them, and what should be read there.
 
     `targets` are the head's own.
@@ -84,13 +84,13 @@ class ReadingBatch:
         return self.texts.scores(model, self.head)
 
 
-def load_of(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
+def batch_load(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
     """Of `rows` that are laid out as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
 
 
-def table(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Rows of unequal length side by side (B, n) int64, filled up with 0, and where they are real (B, n) bool."""
     rows = list(rows)
     numbers = np.zeros((len(rows), max([1, *map(len, rows)])), np.int64)
@@ -108,13 +108,13 @@ Metrics = Callable[[], float | Mapping[str, float]]
 class Batches(Protocol):
     """What a task is trained on: a function of step and part alone."""
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch: ...
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch: ...
 
 
 class Task(Protocol):
     """What `train_heads` trains."""
 
-    reading: CrossEncoder
+    cross_encoder: CrossEncoder
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -122,11 +122,11 @@ class Task(Protocol):
 
     def batches(self, batch_size: int, seed: int) -> Batches: ...
 
-    def loss(self, batch: ReadingBatch) -> Mapping[str, Tensor]: ...
+    def loss(self, batch: HeadBatch) -> Mapping[str, Tensor]: ...
 
 
 def train_heads(
-    reading: CrossEncoder,
+    cross_encoder: CrossEncoder,
     task: Task,
     config: TrainConfig,
     folder: str | Path,
@@ -135,12 +135,12 @@ def train_heads(
     resume: bool = True,
 ) -> Outcome:
     """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
-    if task.reading is not reading:
+    if task.cross_encoder is not cross_encoder:
         raise TrainingError("the task is for another cross-encoder than the one that is to be trained")
-    config = override(config, device=str(reading.device))
+    config = override(config, device=str(cross_encoder.device))
     batches = task.batches(config.batch_size, config.seed)
-    about = {**task.about, "reading": to_mapping(reading.config)}
-    trainer = Trainer(reading.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
+    about = {**task.about, "reading": to_mapping(cross_encoder.config)}
+    trainer = Trainer(cross_encoder.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
 
 
@@ -152,12 +152,14 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
 
     head: ClassVar[str]
 
-    def __init__(self, reading: CrossEncoder, records: Sequence[Sample], config: ReadingTraining | None = None) -> None:
-        reading.outputs(self.head)  # which says so where there is no such head
-        self.reading, self.records, self.config = reading, records, config or ReadingTraining()
+    def __init__(
+        self, cross_encoder: CrossEncoder, records: Sequence[Sample], config: HeadTraining | None = None
+    ) -> None:
+        cross_encoder.outputs(self.head)  # which says so where there is no such head
+        self.cross_encoder, self.records, self.config = cross_encoder, records, config or HeadTraining()
         self.weights: Weights = {}
-        self.inputs = reading.inputs.remembering(self.config.remembered)
-        self._packing = _packing(reading, self.config.packing)
+        self.inputs = cross_encoder.inputs.remembering(self.config.remembered)
+        self._packing = _packing(cross_encoder, self.config.packing)
         for record in records:
             self.check(record)
 
@@ -165,7 +167,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         """A TrainingError where nothing can be learnt from a record."""
 
     @abstractmethod
-    def lay(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
+    def encode(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
         """The sequences of a record, with what `rng` draws for it, and what `targets` needs to know of it."""
 
     @abstractmethod
@@ -173,10 +175,10 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         """What should be read at the places of a batch, out of what `lay` said of each record."""
 
     @abstractmethod
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
 
-    def lay_out(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
+    def collate(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
         """Sequences as they go through the model."""
         if self._packing:
             return Packed.of(rows)
@@ -193,14 +195,14 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def batches(self, batch_size: int, seed: int) -> HeadBatches:
         return HeadBatches(self, batch_size, seed)
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
-        return self.judge(batch.scores(self.reading.model), batch.targets)
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
+        return self.losses(batch.scores(self.cross_encoder.model), batch.targets)
 
 
-def _packing(reading: CrossEncoder, wanted: bool | None) -> bool:
-    if wanted is None and reading.device.type != "cuda":
+def _packing(cross_encoder: CrossEncoder, wanted: bool | None) -> bool:
+    if wanted is None and cross_encoder.device.type != "cuda":
         return False
-    possible = wanted is not False and can_pack(reading.model, reading.inputs)
+    possible = wanted is not False and can_pack(cross_encoder.model, cross_encoder.inputs)
     if wanted and not possible:
         raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
     return possible
@@ -213,13 +215,13 @@ class HeadBatches:
         weights = weights_of(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
-        laid = [task.lay(task.records[order.row(place)], order.rng(place)) for place in places]
+        laid = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
         rows = [row for rows, _ in laid for row in rows]
-        texts, targets = task.lay_out(rows), task.targets([wanted for _, wanted in laid])
-        return ReadingBatch(task.head, texts, targets, load_of(len(laid), rows, texts))
+        texts, targets = task.collate(rows), task.targets([wanted for _, wanted in laid])
+        return HeadBatch(task.head, texts, targets, batch_load(len(laid), rows, texts))
 
 
 class SharedTask:
@@ -235,8 +237,8 @@ class SharedTask:
             raise ConfigError(f"the tasks are for the heads {heads}, which should be one or more, each once")
         if len(self.weights) != len(heads) or min(self.weights) < 1:
             raise ConfigError(f"weights = {self.weights}, which should be a positive number for each of {heads}")
-        self.reading = self.tasks[0].reading
-        if any(task.reading is not self.reading for task in self.tasks):
+        self.cross_encoder = self.tasks[0].cross_encoder
+        if any(task.cross_encoder is not self.cross_encoder for task in self.tasks):
             raise ConfigError("the tasks are for several cross-encoders, and should share one")
         self._by_head = dict(zip(heads, self.tasks, strict=True))
 
@@ -247,7 +249,7 @@ class SharedTask:
     def batches(self, batch_size: int, seed: int) -> SharedBatches:
         return SharedBatches([task.batches(batch_size, seed) for task in self.tasks], turns(self.weights))
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
         found = self._by_head[batch.head].loss(batch)
         return {"loss": found["loss"], **{f"{batch.head}_{name}": value for name, value in found.items()}}
 
@@ -258,10 +260,10 @@ class SharedBatches:
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
-        rounds, turn = divmod(step, len(self._turns))
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+        round_, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
-        own = rounds * self._turns.count(task) + self._turns[:turn].count(task)
+        own = round_ * self._turns.count(task) + self._turns[:turn].count(task)
         return self._batches[task].batch(own, part)
 
 
