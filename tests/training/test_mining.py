@@ -59,7 +59,7 @@ def test_what_is_excluded_does_not_come_and_k_may_be_larger_than_what_is_left(in
 
 def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(index: ExactIndex, encoder: Encoder) -> None:
     boosted, gone = [{"p3"}, {"p0", "p5"}, ()], [(), {"p5"}, ()]
-    rankings = index.rank(QUERIES, k=50, exclude=gone, boosted=boosted, bonus=2.5)
+    rankings = index.rank(QUERIES, k=50, exclude=gone, boosted=boosted, boost=2.5)
     for query, ranking, raised, without in zip(QUERIES, rankings, boosted, gone, strict=True):
         scores = {pid: score for pid, score in expected(encoder, query).items() if pid not in without}
         assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == {

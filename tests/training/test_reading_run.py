@@ -123,7 +123,7 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncode
     assert dev(read, "reading")["facts_metric"] >= 0.9
     assert dev(read, "reading")["facts_exact"] >= 0.75
     cross_encoder = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
-    pools = read._facts(cross_encoder, "dev").records
+    pools = read.examples.facts("dev", cross_encoder).records
     first = sum(gold_come_first(cross_encoder, pool) for pool in pools) / len(pools)
     print(f"the gold facts come first in {first:.3f} of the pools")
     assert first >= 0.95
@@ -155,7 +155,7 @@ def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -
 def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
     """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    true, passage = read._steps("dev"), read.data.passage
+    true, passage = read.examples.steps("dev"), read.data.passage
     share = share_right(read, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true)
 
     def by_claim_alone(query: Query, passage: Any) -> list[float]:
@@ -177,7 +177,7 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEnco
 
 def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTraining) -> None:
     by_qid: dict[str, list[Step]] = {}
-    for step in read._steps("dev"):
+    for step in read.examples.steps("dev"):
         by_qid.setdefault(step.supervised.qid, []).append(step)
     assert max(map(len, by_qid.values())) == HOPS
     for own in by_qid.values():
@@ -187,21 +187,21 @@ def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTrai
 
 def test_all_gold_passages_are_learnt_from(read: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
-    for step in read._steps("dev"):
+    for step in read.examples.steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
     assert found == {question.example.qid: set(question.example.gold) for question in read.data.dev}
 
 
 def test_negatives_lie_within_the_depths_of_each_hop(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    made = read._sentences(cross_encoder, "dev")
+    made = read.examples.sentences("dev", cross_encoder)
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
 def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps = read._steps("dev")
+    steps = read.examples.steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
     together = found_sentences(cross_encoder, steps, read.data.passage)
     for qid in {steps[0].supervised.qid, steps[AT_ONCE].supervised.qid, steps[-1].supervised.qid}:
@@ -217,7 +217,7 @@ def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: Cro
 def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: CrossEncoderTraining) -> None:
     """Scored and sorted one by one, with a fact made of each."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps, passage = read._steps("dev")[:AT_ONCE], read.data.passage
+    steps, passage = read.examples.steps("dev")[:AT_ONCE], read.data.passage
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
     scored = score_sentences(cross_encoder, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
@@ -231,7 +231,7 @@ def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read:
 
 def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
     """As the pipeline has several, so that the condenser learns what to leave."""
-    steps = read._steps("train")
+    steps = read.examples.steps("train")
     assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.data.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]
     assert idle
@@ -244,7 +244,7 @@ def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTr
     questions = read.data.dev[:20]
     ranks = {}
     for name, cross_encoder in (("plain", read), ("followed", followed)):
-        steps = [step for step in cross_encoder._taken_through(questions) if step.supervised.hop == HOPS]
+        steps = [step for step in cross_encoder._take_hops(questions) if step.supervised.hop == HOPS]
         ranks[name] = [chosen.rank for step in steps for chosen in step.chosen]
     assert len(ranks["followed"]) == len(ranks["plain"]) > 0
     assert all(rank is not None and rank <= 4 for rank in ranks["followed"]), "a passage names four others at most"
@@ -254,10 +254,10 @@ def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTr
 def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: CrossEncoderTraining) -> None:
     """Nothing in it would tell that fact from others."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    some = read._steps("dev")[:40]
+    some = read.examples.steps("dev")[:40]
     examples = list({step.supervised.qid: step.state.example for step in some}.values())
     found = found_sentences(cross_encoder, some, read.data.passage)
-    gold = with_hops(gold_facts(read.data.passage), read._steps("dev"))
+    gold = with_hops(gold_facts(read.data.passage), read.examples.steps("dev"))
     made = draw_fixed(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
     sizes = set()
     for record in made.records:

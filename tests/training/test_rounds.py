@@ -313,7 +313,7 @@ def test_negatives_are_kept_from_all_ranks(passed: HopOrderTraining, tmp_path: P
     plan = replace(passed.plan, negatives_kept=4, negative_depth=20)
     hop_order = taken_up(plan, 2, passed.data, tmp_path)
     hop_order.train()
-    ranked = hop_order.mining_index("retriever-1")
+    ranked = hop_order.indexes.of("retriever-1")
     for step in steps(hop_order, 1):
         (ranking,) = ranked.rank([step.supervised.query], ["toy"], 20)
         others = [pid for pid in ranking.pids if pid not in step.state.example.gold]

@@ -15,12 +15,12 @@ from baleen.training.hop_order import evidence_match, report
 from baleen.training.hop_order.fixed import heuristic_order, oracle_order
 from baleen.training.hop_order.report import FoundPassage, HopReport, HopSummary, OrderAgreement, Summary
 from baleen.training.hop_order.supervision import (
+    NEGATIVE_DEPTH,
     Chosen,
     State,
     Step,
     Supervised,
     final_round_depths,
-    first_hop,
     first_sentences,
     gather,
     latent_hop,
@@ -43,6 +43,13 @@ def passages(pid: str) -> Passage:
 
 def ranking(*pids: str) -> Ranking:
     return Ranking(tuple(Hit(pid, -float(rank)) for rank, pid in enumerate(pids)))
+
+
+def first_hop(
+    example: Example, ranked: Ranking, *, depth: int | None = 20, negative_depth: int = NEGATIVE_DEPTH
+) -> Supervised:
+    """Training record of R_1."""
+    return latent_hop(start(example), ranked, passages, depth=depth, negative_depth=negative_depth).supervised
 
 
 def fact(pid: str, sid: int, hop: int) -> Fact:

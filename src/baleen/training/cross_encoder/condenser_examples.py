@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -53,18 +53,8 @@ class SentenceExample(Record):
     negatives: tuple[str, ...]
 
 
-class Settled(Record):
-    """What was drawn from a source, and stays as it is."""
-
-    __slots__ = ()
-
-    def draw(self, _: np.random.Generator) -> Self:
-        """Itself, whatever is drawn."""
-        return self
-
-
 @dataclass(frozen=True, slots=True)
-class FactExample(Settled):
+class FactExample(Record):
     """A claim, candidate facts in the order in which stage 2 is given them, and which of them are gold."""
 
     qid: str

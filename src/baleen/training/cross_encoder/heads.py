@@ -107,7 +107,7 @@ class FactTask(CrossEncoderTask[FactExample | FactSource, list[bool]]):
     def encode(
         self, record: FactExample | FactSource, rng: np.random.Generator, /
     ) -> tuple[list[CrossInput], list[bool]]:
-        pool = record.draw(rng)
+        pool = record.draw(rng) if isinstance(record, FactSource) else record
         rows = self.inputs.facts(pool.claim, pool.facts)
         return rows, [pool.labels[place] for row in rows for place in row.keys]
 
@@ -170,8 +170,8 @@ class VerdictTask(CrossEncoderTask[VerdictExample | VerdictSource, int]):
     def encode(
         self, record: VerdictExample | VerdictSource, rng: np.random.Generator, /
     ) -> tuple[list[CrossInput], int]:
-        read = record.draw(rng)
-        return [self.inputs.evidence(read.query)[0].at_start()], self.labels.index(read.label)
+        example = record.draw(rng) if isinstance(record, VerdictSource) else record
+        return [self.inputs.evidence(example.query)[0].at_start()], self.labels.index(example.label)
 
     def targets(self, wanted: Sequence[int]) -> dict[str, Tensor]:
         return {"labels": torch.tensor(wanted)}
@@ -189,10 +189,10 @@ class AnswerTask(CrossEncoderTask[AnswerExample | AnswerSource, AnswerTarget]):
     def encode(
         self, record: AnswerExample | AnswerSource, rng: np.random.Generator, /
     ) -> tuple[list[CrossInput], AnswerTarget]:
-        read = record.draw(rng)
-        row, words = self.inputs.evidence(read.query)
-        spans = list(token_spans(words, read.spans))
-        return [row], AnswerTarget(_KIND_NAMES.index(read.kind), len(words), spans)
+        example = record.draw(rng) if isinstance(record, AnswerSource) else record
+        row, words = self.inputs.evidence(example.query)
+        spans = list(token_spans(words, example.spans))
+        return [row], AnswerTarget(_KIND_NAMES.index(example.kind), len(words), spans)
 
     def targets(self, wanted: Sequence[AnswerTarget]) -> dict[str, Tensor]:
         """`starts` (B,): the place of each [CLS]; `words` (B, T): those of the words, `tokens` (B, T) bool: which are.

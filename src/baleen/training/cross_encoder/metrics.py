@@ -130,6 +130,6 @@ class DevMetrics:
         self._last = merge_metrics(self._heads)
         return self._last
 
-    def again(self, unchanged: bool) -> dict[str, float]:
+    def of_weights(self, unchanged: bool) -> dict[str, float]:
         """Those of the weights as they are: the last ones, where they are `unchanged` since."""
         return self._last if unchanged and self._last is not None else self()

@@ -21,7 +21,7 @@ from baleen.core.types import Fact, Query
 from baleen.data.example import NOT_SUPPORTED, Example
 from baleen.hops.condenser import top_facts
 from baleen.models.markup import fact_text
-from baleen.training.cross_encoder.condenser_examples import ExampleSet, FactsOf, Settled
+from baleen.training.cross_encoder.condenser_examples import ExampleSet, FactsOf
 from baleen.training.hop_order.evidence_match import is_extractive, occurrences, words
 
 FEWEST_FACTS, MOST_FACTS = 2, 6
@@ -32,7 +32,7 @@ _ARTICLE = re.compile(r"^\s*(a|an|the)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictExample(Settled):
+class VerdictExample(Record):
     """A claim with facts, and the label that they give it."""
 
     qid: str
@@ -50,7 +50,7 @@ class AnswerSpan(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExample(Settled):
+class AnswerExample(Record):
     """A question with facts and its answer; of kind "span" it stands at every one of `spans`."""
 
     qid: str

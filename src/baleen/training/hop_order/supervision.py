@@ -100,19 +100,6 @@ def first_sentences(count: int) -> SentenceChoice:
     return choose
 
 
-def first_hop(
-    example: Example, ranking: Ranking, *, depth: Depth = 20, negative_depth: int = NEGATIVE_DEPTH
-) -> Supervised:
-    """Relevance-guided supervision with gold passages: those that an off-the-shelf retriever has within its top `depth`.
-
-    Negatives are what else is in its top `negative_depth`.  Where no gold passage was ranked, there may be no
-    positives: `gather` leaves such records out.
-    """
-    state = start(example)
-    chosen, _ = _choose(state, ranking, depth)
-    return _supervised(state, chosen, ranking, negative_depth)
-
-
 def latent_hop(
     state: State,
     ranking: Ranking,
