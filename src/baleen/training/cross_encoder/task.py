@@ -1,6 +1,6 @@
 """What a head of the cross-encoder is trained on, a batch at a time: sequences, and what should be read at their places.
 
-Sequences are laid out so that little of the work is padding (see reading_layouts.py); what the head says at their places
+Sequences are laid out so that little of the work is padding (see packing.py); what the head says at their places
 comes back in order.
 
 Training the heads of a cross-encoder, one alone or several that share its backbone.
@@ -18,6 +18,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -30,11 +31,11 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.models.cross_encoder import CrossEncoder, CrossModel
 from baleen.models.pairs import CrossInput
 from baleen.models.tokens import to_device
-from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
 from baleen.training.loop.sampling import WHOLE, Asked, Order, Part, Weights, weights_of
 from baleen.training.loop.trainer import Outcome, Trainer
+from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder, resolve_packing
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class ReadingBatch:
     """
 
     head: str
-    texts: Grouped | Packed
+    texts: CrossEncoderGroups | CrossEncoderPack
     targets: Mapping[str, Tensor]
     load: Load
 
@@ -84,7 +85,7 @@ class ReadingBatch:
         return self.texts.scores(model, self.head)
 
 
-def load_of(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
+def load_of(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
     """Of `rows` that are laid out as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
@@ -157,7 +158,8 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         self.reading, self.records, self.config = reading, records, config or ReadingTraining()
         self.weights: Weights = {}
         self.inputs = reading.inputs.remembering(self.config.remembered)
-        self._packing = _packing(reading, self.config.packing)
+        can_pack = partial(can_pack_cross_encoder, reading.model, reading.inputs)
+        self._packing = resolve_packing(self.config.packing, reading.device, can_pack)
         for record in records:
             self.check(record)
 
@@ -176,11 +178,11 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
 
-    def lay_out(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
+    def lay_out(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
         """Sequences as they go through the model."""
         if self._packing:
-            return Packed.of(rows)
-        return Grouped.of(self.inputs, rows, self.config.most_padding)
+            return CrossEncoderPack.of(rows)
+        return CrossEncoderGroups.lay_out(self.inputs, rows, self.config.most_padding)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -195,15 +197,6 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
 
     def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
         return self.judge(batch.scores(self.reading.model), batch.targets)
-
-
-def _packing(reading: CrossEncoder, wanted: bool | None) -> bool:
-    if wanted is None and reading.device.type != "cuda":
-        return False
-    possible = wanted is not False and can_pack(reading.model, reading.inputs)
-    if wanted and not possible:
-        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
-    return possible
 
 
 class HeadBatches:
