@@ -71,7 +71,7 @@ def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> Tra
 def taken_up(
     plan: RetrieverPlan,
     hops: int,
-    world: TrainingData,
+    data: TrainingData,
     folder: Path,
     first: str | None = None,
     device: str | None = "cpu",
@@ -79,26 +79,26 @@ def taken_up(
     """A run in `folder`, old or new, that has done nothing yet this time."""
     run = RunFolder(folder, HopOrderTraining.stages(plan, hops))
     run.begin(to_mapping(plan), first)
-    return HopOrderTraining(plan, hops, world, run, device)
+    return HopOrderTraining(plan, hops, data, run, device)
 
 
-def in_a_child(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> int:
+def in_a_child(plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> int:
     """The pid of a process that takes a run to its end.  Forked before this one has computed anything, it is sound."""
     pid = os.fork()
     if not pid:
         status = 1
         try:
             torch.set_num_threads(1)
-            taken_up(plan, hops, world, folder).train()
+            taken_up(plan, hops, data, folder).train()
             status = 0
         finally:
             os._exit(status)
     return pid
 
 
-def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> str:
+def killed_at(moment: float, plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> str:
     """Kill a run after so many seconds; the stage that was at work."""
-    pid = in_a_child(plan, hops, world, folder)
+    pid = in_a_child(plan, hops, data, folder)
     time.sleep(moment)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -107,10 +107,10 @@ def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: TrainingData
     return stages[len(done)] if os.WIFSIGNALED(status) else "none"
 
 
-def finished(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> float:
+def finished(plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> float:
     """Take a run to its end; the seconds that it took."""
     began = time.monotonic()
-    _, status = os.waitpid(in_a_child(plan, hops, world, folder), 0)
+    _, status = os.waitpid(in_a_child(plan, hops, data, folder), 0)
     assert status == 0, f"{folder} did not get to its end"
     return time.monotonic() - began
 

@@ -20,7 +20,7 @@ from baleen.models.folder import read_model
 from baleen.system import Baleen
 from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import oracle_hops
-from baleen.training.hop_order.mining import Corpora, MiningIndex
+from baleen.training.hop_order.mining import MiningIndex, TokenisedCorpora
 from baleen.training.plan import RetrieverPlan, read_plan
 from baleen.training.run import explain, stages, train
 from baleen.training.stages import DONE
@@ -90,12 +90,14 @@ def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None
 
 
 def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Path, trained: Path) -> None:
-    world, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
-    haystacks = MiningIndex(encoder, Corpora.of(encoder.inputs, world))
+    data, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
+    mining_index = MiningIndex(encoder, TokenisedCorpora.of(encoder.inputs, data))
     reached = oracle_hops(
-        [question.example for question in world.dev],
-        lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
-        world.passage,
+        [question.example for question in data.dev],
+        lambda states, depth, seen: mining_index.rank(
+            [each.query for each in states], ["toy"] * len(states), depth, seen
+        ),
+        data.passage,
         (3, 4),
     )
     found = read_json(ready / "retriever" / DONE)["dev own"]
@@ -110,10 +112,10 @@ def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Pa
 def test_rounds_of_a_ready_retriever_are_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     plan = RetrieverPlan(ready=str(trained / "model"), depths=(3, 4))
     assert HopOrderTraining.stages(plan, 2) == HopOrderTraining.stages(plan, 4) == ["retriever"]
-    rounds = taken_up(plan, 2, toy_collection(toy.folder), tmp_path)
-    rounds.train()
+    hop_order = taken_up(plan, 2, toy_collection(toy.folder), tmp_path)
+    hop_order.train()
     before = stamps(tmp_path)
-    taken_up(plan, 2, rounds.world, tmp_path).train()
+    taken_up(plan, 2, hop_order.data, tmp_path).train()
     assert stamps(tmp_path) == before, "what is done is not done again"
     assert sorted(path.name for path in (tmp_path / "retriever").iterdir()) == ["checkpoint", DONE]
 

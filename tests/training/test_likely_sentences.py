@@ -13,7 +13,7 @@ from baleen.training.cross_encoder.likely_sentences import (
     likelihood_scorer,
     likelihoods,
     likely_sentences,
-    shared_words,
+    word_overlaps,
 )
 from baleen.training.hop_order.evidence_match import contains, content_words, is_extractive, title_overlap
 
@@ -103,7 +103,7 @@ def test_scores_are_those_of_the_definition(pid: str, asked: list[str], answer: 
         expected.append(score + 0.5 * (is_extractive(answer) and contains(sentence, answer or "")))
     assert likelihoods(example, passage, PASSAGES.__getitem__) == expected
     shares = [len((content_words(each) - title) & left) / max(1, len(left)) for each in passage.sentences]
-    assert shared_words(example, passage) == shares
+    assert word_overlaps(example, passage) == shares
 
 
 def test_questions_of_one_wording_over_other_passages_are_told_apart() -> None:

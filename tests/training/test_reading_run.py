@@ -16,11 +16,17 @@ from baleen.core.machine import StageTimer
 from baleen.core.types import Fact, Query
 from baleen.hops.condenser import FACT_STAGE, score_sentences, top_facts
 from baleen.models.cross_encoder import CrossEncoder
-from baleen.training.cross_encoder.condenser_examples import FactExample, fact_sources, gold_facts, gold_sids, settled
-from baleen.training.cross_encoder.inference import AT_ONCE, KEPT, found_sentences, inferring, of_hops
+from baleen.training.cross_encoder.condenser_examples import (
+    FactExample,
+    draw_fixed,
+    fact_sources,
+    gold_facts,
+    gold_sids,
+)
+from baleen.training.cross_encoder.inference import AT_ONCE, KEPT, found_sentences, infer_sentence_scores, with_hops
 from baleen.training.cross_encoder.likely_sentences import sentence_agreement
 from baleen.training.cross_encoder.stages import CrossEncoderTraining
-from baleen.training.cross_encoder.task import ReadingTraining
+from baleen.training.cross_encoder.task import HeadTraining
 from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.supervision import Step
 from baleen.training.loop.config import TrainConfig
@@ -71,17 +77,17 @@ def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
         negatives=(5, 4),
         first=training(300),
         training=training(1000),
-        learning=ReadingTraining(most_padding=0.5),
+        learning=HeadTraining(most_padding=0.5),
     )
     retriever = learning_plan(toy.backbone(toy.folder / "backbone"), depths=(3, 3))
     run = RunFolder(toy.folder / "run", [*HopOrderTraining.stages(retriever, HOPS), *plan.stages])
-    rounds = HopOrderTraining(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
-    run.do("start", rounds._start)
+    hop_order = HopOrderTraining(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
+    run.do("start", hop_order._start)
     shutil.copytree(run.folder("start"), run.folder("retriever"))
-    reading = CrossEncoderTraining(plan, rounds)
-    run.do("rankings", reading._rankings)
-    run.do("sentences", reading._train, ["sentences"], plan.backbone, plan.first)
-    return reading
+    cross_encoder = CrossEncoderTraining(plan, hop_order)
+    run.do("rankings", cross_encoder._rankings)
+    run.do("sentences", cross_encoder._train, ["sentences"], plan.backbone, plan.first)
+    return cross_encoder
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +95,8 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
     return stage_one(two_hops(tmp_path_factory.mktemp("toy")))
 
 
-def dev(reading: CrossEncoderTraining, stage: str) -> dict[str, float]:
-    measured: dict[str, float] = (reading.run.report(stage) or {})["dev"]
+def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
+    measured: dict[str, float] = (cross_encoder.run.report(stage) or {})["dev"]
     return measured
 
 
@@ -116,17 +122,17 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncode
     print(dev(read, "reading"))
     assert dev(read, "reading")["facts_metric"] >= 0.9
     assert dev(read, "reading")["facts_exact"] >= 0.75
-    reading = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
-    pools = read._facts(reading, "dev").records
-    first = sum(gold_come_first(reading, pool) for pool in pools) / len(pools)
+    cross_encoder = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
+    pools = read._facts(cross_encoder, "dev").records
+    first = sum(gold_come_first(cross_encoder, pool) for pool in pools) / len(pools)
     print(f"the gold facts come first in {first:.3f} of the pools")
     assert first >= 0.95
 
 
-def gold_come_first(reading: CrossEncoder, pool: FactExample) -> bool:
+def gold_come_first(cross_encoder: CrossEncoder, pool: FactExample) -> bool:
     """Whether the gold facts of a pool have the highest scores, wherever 0 lies."""
-    (row,) = reading.inputs.facts(pool.claim, pool.facts)
-    (scores,) = reading.score(FACT_STAGE, [row])
+    (row,) = cross_encoder.inputs.facts(pool.claim, pool.facts)
+    (scores,) = cross_encoder.score(FACT_STAGE, [row])
     ranked = sorted(row.keys, key=lambda place: -float(scores[row.keys.index(place), 0]))
     return all(pool.labels[place] for place in ranked[: sum(pool.labels)])
 
@@ -137,7 +143,7 @@ def unlabelled(step: Step) -> Step:
 
 
 def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -> float:
-    passage, right = read.world.passage, []
+    passage, right = read.data.passage, []
     for step in true:
         hop, example = step.supervised, step.state.example
         for pid in hop.positives:
@@ -148,19 +154,19 @@ def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -
 
 def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
     """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
-    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    true, passage = read._steps("dev"), read.world.passage
-    share = share_right(read, inferring(reading, [unlabelled(step) for step in true], passage), true)
+    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    true, passage = read._steps("dev"), read.data.passage
+    share = share_right(read, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true)
 
     def by_claim_alone(query: Query, passage: Any) -> list[float]:
-        (found,) = score_sentences(reading, [Query(query.text)], [[passage]], 1, StageTimer(1))
+        (found,) = score_sentences(cross_encoder, [Query(query.text)], [[passage]], 1, StageTimer(1))
         return [fact.score for fact in found]
 
     alone = share_right(read, by_claim_alone, true)
     print(f"inferred rightly: {share:.3f} hop by hop, {alone:.3f} beside the claim alone")
     assert share >= 0.9, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
     assert share >= alone + 0.1, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
-    compared = sentence_agreement(reading, true, passage)
+    compared = sentence_agreement(cross_encoder, true, passage)
     assert compared.passages == sum(len(step.supervised.positives) for step in true)
     assert compared.inferred == round(share * compared.passages), "the figure that a run's summary has"
     assert compared.first < 0.5 * compared.passages, "the first sentence is gold by chance alone"
@@ -183,40 +189,42 @@ def test_all_gold_passages_are_learnt_from(read: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
     for step in read._steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
-    assert found == {question.example.qid: set(question.example.gold) for question in read.world.dev}
+    assert found == {question.example.qid: set(question.example.gold) for question in read.data.dev}
 
 
 def test_negatives_lie_within_the_depths_of_each_hop(read: CrossEncoderTraining) -> None:
-    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    made = read._sentences(reading, "dev")
+    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    made = read._sentences(cross_encoder, "dev")
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
 def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: CrossEncoderTraining) -> None:
-    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps = read._steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
-    together = found_sentences(reading, steps, read.world.passage)
+    together = found_sentences(cross_encoder, steps, read.data.passage)
     for qid in {steps[0].supervised.qid, steps[AT_ONCE].supervised.qid, steps[-1].supervised.qid}:
-        own = found_sentences(reading, [step for step in steps if step.supervised.qid == qid], read.world.passage)[qid]
+        own = found_sentences(cross_encoder, [step for step in steps if step.supervised.qid == qid], read.data.passage)[
+            qid
+        ]
         assert {(fact.pid, fact.sid) for fact in own} == {(fact.pid, fact.sid) for fact in together[qid]}
         scores = {(fact.pid, fact.sid): fact.score for fact in own}
         assert all(abs(scores[fact.pid, fact.sid] - fact.score) < 1e-4 for fact in together[qid])
-    assert found_sentences(reading, [], read.world.passage) == {}
+    assert found_sentences(cross_encoder, [], read.data.passage) == {}
 
 
 def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: CrossEncoderTraining) -> None:
     """Scored and sorted one by one, with a fact made of each."""
-    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps, passage = read._steps("dev")[:AT_ONCE], read.world.passage
+    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    steps, passage = read._steps("dev")[:AT_ONCE], read.data.passage
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    scored = score_sentences(reading, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
+    scored = score_sentences(cross_encoder, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
     expected: dict[str, list[Fact]] = {}
     for hop, facts in zip(hops, scored, strict=True):
         expected.setdefault(hop.qid, []).extend(replace(fact, hop=hop.hop) for fact in top_facts(facts, KEPT))
-    found = found_sentences(reading, steps, passage)
+    found = found_sentences(cross_encoder, steps, passage)
     assert found == expected
     assert max(Counter((qid, fact.hop) for qid, facts in found.items() for fact in facts).values()) == KEPT
 
@@ -224,7 +232,7 @@ def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read:
 def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
     """As the pipeline has several, so that the condenser learns what to leave."""
     steps = read._steps("train")
-    assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.world.train))
+    assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.data.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]
     assert idle
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
@@ -232,11 +240,11 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) 
 
 def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTraining) -> None:
     """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
-    followed = CrossEncoderTraining(replace(read.plan, named_bonus=1e3), read.rounds)
-    questions = read.world.dev[:20]
+    followed = CrossEncoderTraining(replace(read.plan, named_bonus=1e3), read.hop_order)
+    questions = read.data.dev[:20]
     ranks = {}
-    for name, reading in (("plain", read), ("followed", followed)):
-        steps = [step for step in reading._taken_through(questions) if step.supervised.hop == HOPS]
+    for name, cross_encoder in (("plain", read), ("followed", followed)):
+        steps = [step for step in cross_encoder._taken_through(questions) if step.supervised.hop == HOPS]
         ranks[name] = [chosen.rank for step in steps for chosen in step.chosen]
     assert len(ranks["followed"]) == len(ranks["plain"]) > 0
     assert all(rank is not None and rank <= 4 for rank in ranks["followed"]), "a passage names four others at most"
@@ -245,12 +253,12 @@ def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTr
 
 def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: CrossEncoderTraining) -> None:
     """Nothing in it would tell that fact from others."""
-    reading = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
+    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     some = read._steps("dev")[:40]
     examples = list({step.supervised.qid: step.state.example for step in some}.values())
-    found = found_sentences(reading, some, read.world.passage)
-    gold = of_hops(gold_facts(read.world.passage), read._steps("dev"))
-    made = settled(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
+    found = found_sentences(cross_encoder, some, read.data.passage)
+    gold = with_hops(gold_facts(read.data.passage), read._steps("dev"))
+    made = draw_fixed(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
     sizes = set()
     for record in made.records:
         hops = {fact.hop for fact, label in zip(record.facts, record.labels, strict=True) if label}

@@ -20,8 +20,8 @@ from baleen.models.encoder import Encoder
 from baleen.training.data import TrainingData
 from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import HopOrder, oracle_hops
-from baleen.training.hop_order.mining import Corpora, MiningIndex
-from baleen.training.hop_order.report import Inspected, agreement, orders
+from baleen.training.hop_order.mining import MiningIndex, TokenisedCorpora
+from baleen.training.hop_order.report import HopReport, agreement, orders
 from baleen.training.hop_order.supervision import Step, Supervised, partly_found
 from baleen.training.plan import RetrieverPlan
 from baleen.training.retriever.batches import RetrieverBatches, RetrieverTraining
@@ -44,7 +44,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
 
 
 @pytest.fixture(scope="module")
-def world(toy: ToyWorld) -> TrainingData:
+def data(toy: ToyWorld) -> TrainingData:
     return toy_collection(toy.folder)
 
 
@@ -54,48 +54,50 @@ def plan(toy: ToyWorld) -> RetrieverPlan:
 
 
 @pytest.fixture(scope="module")
-def learnt(plan: RetrieverPlan, world: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
-    rounds = taken_up(plan, HOPS, world, tmp_path_factory.mktemp("learnt"))
-    rounds.train()
-    return rounds
+def learnt(plan: RetrieverPlan, data: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
+    hop_order = taken_up(plan, HOPS, data, tmp_path_factory.mktemp("learnt"))
+    hop_order.train()
+    return hop_order
 
 
-def inspected(rounds: HopOrderTraining) -> list[Inspected]:
-    files = (rounds.run.folder(f"hop-{turn}") / "inspected.jsonl" for turn in range(1, rounds.hops + 1))
-    return [line for file in files for line in read_records(file, Inspected)]
+def inspected(hop_order: HopOrderTraining) -> list[HopReport]:
+    files = (hop_order.run.folder(f"hop-{turn}") / "inspected.jsonl" for turn in range(1, hop_order.hops + 1))
+    return [line for file in files for line in read_records(file, HopReport)]
 
 
-def steps(rounds: HopOrderTraining, turn: int) -> list[Step]:
-    return list(read_records(rounds.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step))
+def steps(hop_order: HopOrderTraining, turn: int) -> list[Step]:
+    return list(read_records(hop_order.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step))
 
 
-def true_orders(toy: ToyWorld, world: TrainingData) -> dict[str, HopOrder]:
+def true_orders(toy: ToyWorld, data: TrainingData) -> dict[str, HopOrder]:
     """A passage a hop, as the chains were made."""
-    asked = {question.example.qid: toy.order[question.example.qid.rpartition("/")[2]] for question in world.train}
+    asked = {question.example.qid: toy.order[question.example.qid.rpartition("/")[2]] for question in data.train}
     return {qid: tuple((f"toy/{pid}",) for pid in order) for qid, order in asked.items()}
 
 
-def share_of_complete(encoder: Encoder, world: TrainingData, depths: tuple[int, ...]) -> float:
+def share_of_complete(encoder: Encoder, data: TrainingData, depths: tuple[int, ...]) -> float:
     """Of dev questions, those with all their gold passages after the last hop."""
-    haystacks = MiningIndex(encoder, Corpora.of(encoder.inputs, world))
+    mining_index = MiningIndex(encoder, TokenisedCorpora.of(encoder.inputs, data))
     reached = oracle_hops(
-        [question.example for question in world.dev],
-        lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
-        world.passage,
+        [question.example for question in data.dev],
+        lambda states, depth, seen: mining_index.rank(
+            [each.query for each in states], ["toy"] * len(states), depth, seen
+        ),
+        data.passage,
         depths,
     )
     return reached[-1].all_found
 
 
-def test_latent_hop_ordering_finds_the_true_order(learnt: HopOrderTraining, toy: ToyWorld, world: TrainingData) -> None:
-    found = agreement(orders(inspected(learnt)), true_orders(toy, world))
-    assert found.claims == len(world.train)
+def test_latent_hop_ordering_finds_the_true_order(learnt: HopOrderTraining, toy: ToyWorld, data: TrainingData) -> None:
+    found = agreement(orders(inspected(learnt)), true_orders(toy, data))
+    assert found.claims == len(data.train)
     assert found.identical >= 0.9 * found.claims
     assert found.same_pairs >= 0.9 * found.pairs
 
 
 def test_the_final_retriever_beats_one_of_all_gold_passages_at_once(
-    learnt: HopOrderTraining, plan: RetrieverPlan, world: TrainingData, tmp_path: Path
+    learnt: HopOrderTraining, plan: RetrieverPlan, data: TrainingData, tmp_path: Path
 ) -> None:
     """The same start, the same steps and negatives: only the order of hops, and so the facts in queries, are lacking."""
     records = [
@@ -104,10 +106,10 @@ def test_the_final_retriever_beats_one_of_all_gold_passages_at_once(
         if (negatives := step.supervised.negatives)
     ]
     other = Encoder.load(learnt.run.folder("start") / "checkpoint", "cpu", torch.float32, trainable=True)
-    untrained = share_of_complete(other, world, plan.depths)
+    untrained = share_of_complete(other, data, plan.depths)
     training = replace(plan.training, steps=plan.final_steps)
-    train_retriever(other, records, world.passage, tmp_path, training, plan.learning)
-    at_once = share_of_complete(other, world, plan.depths)
+    train_retriever(other, records, data.passage, tmp_path, training, plan.learning)
+    at_once = share_of_complete(other, data, plan.depths)
     report = learnt.run.report("retriever")
     assert report is not None
     ordered = report["dev own"][-1]["all_found"]
@@ -115,9 +117,9 @@ def test_the_final_retriever_beats_one_of_all_gold_passages_at_once(
     assert ordered >= max(0.85, at_once + 0.4)
 
 
-def test_a_person_can_read_what_a_hop_did(learnt: HopOrderTraining, world: TrainingData) -> None:
+def test_a_person_can_read_what_a_hop_did(learnt: HopOrderTraining, data: TrainingData) -> None:
     lines = {(line.qid, line.hop): line for line in inspected(learnt)}
-    question = next(q.example for q in world.train if len(q.example.gold) == 2)
+    question = next(q.example for q in data.train if len(q.example.gold) == 2)
     first, second = lines[question.qid, 1], lines[question.qid, 2]
     assert first.text == second.text == question.text
     assert first.found[0].title == question.text.split()[0]
@@ -129,10 +131,10 @@ def test_a_person_can_read_what_a_hop_did(learnt: HopOrderTraining, world: Train
     assert f'"title": "{first.found[0].title}"' in (learnt.run.folder("hop-1") / "inspected.jsonl").read_text()
 
 
-def test_reports_add_up(learnt: HopOrderTraining, world: TrainingData) -> None:
+def test_reports_add_up(learnt: HopOrderTraining, data: TrainingData) -> None:
     reports = {stage: learnt.run.report(stage) or {} for stage in learnt.run.stages}
-    assert reports["hop-1"]["claims"] == len(world.train)
-    assert sum(reports[f"hop-{turn}"]["found"] for turn in range(1, 5)) == sum(len(q.example.gold) for q in world.train)
+    assert reports["hop-1"]["claims"] == len(data.train)
+    assert sum(reports[f"hop-{turn}"]["found"] for turn in range(1, 5)) == sum(len(q.example.gold) for q in data.train)
     assert [reach["depth"] for reach in reports["retriever"]["dev own"]] == [3, 3, 3, 3]
     assert all(report["seconds"] >= 0 for report in reports.values())
 
@@ -152,9 +154,9 @@ def backbone(small: ToyWorld) -> Path:
 
 @pytest.fixture(scope="module")
 def passed(small: ToyWorld, backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
-    rounds = taken_up(passing_plan(backbone), 2, toy_collection(small.folder), tmp_path_factory.mktemp("passed"))
-    rounds.train()
-    return rounds
+    hop_order = taken_up(passing_plan(backbone), 2, toy_collection(small.folder), tmp_path_factory.mktemp("passed"))
+    hop_order.train()
+    return hop_order
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -178,13 +180,13 @@ def test_stages_are_those_of_the_algorithm() -> None:
 
 def test_what_is_done_is_not_done_again(passed: HopOrderTraining) -> None:
     before = contents(passed.run.root)
-    taken_up(passed.plan, 2, passed.world, passed.run.root).train()
+    taken_up(passed.plan, 2, passed.data, passed.run.root).train()
     assert contents(passed.run.root) == before
 
 
 def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: HopOrderTraining) -> None:
     before, loss = contents(passed.run.root), (passed.run.report("retriever") or {})["loss"]
-    again = taken_up(passed.plan, 2, passed.world, passed.run.root, first="hop-1")
+    again = taken_up(passed.plan, 2, passed.data, passed.run.root, first="hop-1")
     assert [stage for stage in again.run.stages if again.run.report(stage)] == ["start", "retriever-1"]
     again.train()
     after = contents(passed.run.root)
@@ -196,7 +198,7 @@ def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: HopOrderTrain
 
 def test_the_folder_of_another_plan_is_refused(passed: HopOrderTraining) -> None:
     with pytest.raises(TrainingError, match="holds a run of other settings .first_depth differ.*name the stage"):
-        taken_up(replace(passed.plan, first_depth=5), 2, passed.world, passed.run.root)
+        taken_up(replace(passed.plan, first_depth=5), 2, passed.data, passed.run.root)
 
 
 def test_kills_do_not_change_what_a_run_comes_to(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
@@ -217,25 +219,25 @@ def test_kills_do_not_change_what_a_run_comes_to(small: ToyWorld, backbone: Path
 
 
 def test_one_retriever_can_rank_all_hops(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    rounds = taken_up(passing_plan(backbone, per_hop=False), 3, toy_collection(small.folder), tmp_path)
-    rounds.train()
+    hop_order = taken_up(passing_plan(backbone, per_hop=False), 3, toy_collection(small.folder), tmp_path)
+    hop_order.train()
     assert not (tmp_path / "retriever-2").exists()
-    assert (rounds.run.report("retriever") or {})["records"] > 18
+    assert (hop_order.run.report("retriever") or {})["records"] > 18
 
 
 def test_partial_contexts_are_more_to_learn_from_and_come_again_the_same(
     small: ToyWorld, backbone: Path, tmp_path: Path
 ) -> None:
-    world = toy_collection(small.folder)
+    data = toy_collection(small.folder)
     without, first, again = (
-        taken_up(passing_plan(backbone, per_hop=False, partial=partial), 2, world, tmp_path / name)
+        taken_up(passing_plan(backbone, per_hop=False, partial=partial), 2, data, tmp_path / name)
         for name, partial in (("without", False), ("first", True), ("again", True))
     )
-    for rounds in (without, first, again):
-        rounds.train()
-    reports = [rounds.run.report("retriever") or {} for rounds in (without, first, again)]
+    for hop_order in (without, first, again):
+        hop_order.train()
+    reports = [hop_order.run.report("retriever") or {} for hop_order in (without, first, again)]
     steps = [step for turn in (1, 2) for step in first._steps(turn)]
-    expected = sum(len(partly_found(step, world.passage, first.sentences)) for step in steps)
+    expected = sum(len(partly_found(step, data.passage, first.sentences)) for step in steps)
     assert [report["partial"] for report in reports] == [0, expected, expected]
     assert expected > 0
     assert reports[1]["records"] == reports[0]["records"] + expected
@@ -243,45 +245,45 @@ def test_partial_contexts_are_more_to_learn_from_and_come_again_the_same(
 
 
 def test_a_given_order_is_followed(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    world = toy_collection(small.folder, "ordered")
-    rounds = taken_up(passing_plan(backbone, order="oracle"), HOPS, world, tmp_path)
-    rounds.train()
-    assert orders(inspected(rounds)) == true_orders(small, world)
-    assert all(step.supervised.negatives for step in steps(rounds, 1))
+    data = toy_collection(small.folder, "ordered")
+    hop_order = taken_up(passing_plan(backbone, order="oracle"), HOPS, data, tmp_path)
+    hop_order.train()
+    assert orders(inspected(hop_order)) == true_orders(small, data)
+    assert all(step.supervised.negatives for step in steps(hop_order, 1))
 
 
 def test_hops_that_are_one_too_few_take_the_rest_together(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    world = toy_collection(small.folder, "ordered")
-    rounds = taken_up(passing_plan(backbone, order="oracle"), 2, world, tmp_path)
-    rounds.train()
-    true = true_orders(small, world)
-    for qid, (first, rest) in orders(inspected(rounds)).items():
+    data = toy_collection(small.folder, "ordered")
+    hop_order = taken_up(passing_plan(backbone, order="oracle"), 2, data, tmp_path)
+    hop_order.train()
+    true = true_orders(small, data)
+    for qid, (first, rest) in orders(inspected(hop_order)).items():
         assert first == true[qid][0]
         assert {(pid,) for pid in rest} == set(true[qid][1:])
 
 
 def test_the_heuristic_order_follows_names(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    world = toy_collection(small.folder)
-    rounds = taken_up(passing_plan(backbone, order="heuristic"), HOPS, world, tmp_path)
-    rounds.train()
-    found = agreement(orders(inspected(rounds)), true_orders(small, world))
+    data = toy_collection(small.folder)
+    hop_order = taken_up(passing_plan(backbone, order="heuristic"), HOPS, data, tmp_path)
+    hop_order.train()
+    found = agreement(orders(inspected(hop_order)), true_orders(small, data))
     assert found.claims == 18
     assert found.identical >= 0.6 * found.claims
 
 
 def test_an_oracle_needs_an_order(passed: HopOrderTraining, backbone: Path, tmp_path: Path) -> None:
-    rounds = taken_up(passing_plan(backbone, order="oracle"), 2, passed.world, tmp_path)
+    hop_order = taken_up(passing_plan(backbone, order="oracle"), 2, passed.data, tmp_path)
     with pytest.raises(DatasetError, match="no question can be trained on with order = 'oracle'"):
-        rounds.train()
+        hop_order.train()
 
 
 def test_hops_that_no_question_gets_to_are_done_at_once(
     passed: HopOrderTraining, backbone: Path, tmp_path: Path
 ) -> None:
-    short = [question for question in passed.world.train if len(question.example.gold) == 2]
-    rounds = taken_up(passing_plan(backbone), HOPS, replace(passed.world, train=short), tmp_path)
-    rounds.train()
-    reports = {stage: rounds.run.report(stage) or {} for stage in rounds.run.stages}
+    short = [question for question in passed.data.train if len(question.example.gold) == 2]
+    hop_order = taken_up(passing_plan(backbone), HOPS, replace(passed.data, train=short), tmp_path)
+    hop_order.train()
+    reports = {stage: hop_order.run.report(stage) or {} for stage in hop_order.run.stages}
     assert (reports["retriever-4"]["records"], reports["hop-4"]["claims"]) == (0, 0)
     assert reports["retriever"]["records"] == 2 * len(short)
 
@@ -289,19 +291,19 @@ def test_hops_that_no_question_gets_to_are_done_at_once(
 def test_questions_without_gold_passages_are_left_out(
     passed: HopOrderTraining, backbone: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bare = [replace(q, example=replace(q.example, gold=(), facts=())) for q in passed.world.train[:5]]
-    world = replace(passed.world, train=[*bare, *passed.world.train[5:]], dev=[*bare, *passed.world.dev])
-    rounds = taken_up(passing_plan(backbone), 2, world, tmp_path)
-    rounds.train()
-    assert (rounds.run.report("hop-1") or {})["claims"] == 13
+    bare = [replace(q, example=replace(q.example, gold=(), facts=())) for q in passed.data.train[:5]]
+    data = replace(passed.data, train=[*bare, *passed.data.train[5:]], dev=[*bare, *passed.data.dev])
+    hop_order = taken_up(passing_plan(backbone), 2, data, tmp_path)
+    hop_order.train()
+    assert (hop_order.run.report("hop-1") or {})["claims"] == 13
     assert "5 of 18 questions" in caplog.text
 
 
 def test_a_retriever_of_ours_is_gone_on_from(passed: HopOrderTraining, tmp_path: Path) -> None:
     source = passed.run.folder("retriever") / "checkpoint"
     encoder = replace(passed.plan.encoder, query_focus=5)
-    rounds = taken_up(replace(passed.plan, backbone=str(source), encoder=encoder), 2, passed.world, tmp_path)
-    rounds.train()
+    hop_order = taken_up(replace(passed.plan, backbone=str(source), encoder=encoder), 2, passed.data, tmp_path)
+    hop_order.train()
     start, trained = (Encoder.load(path, "cpu") for path in (tmp_path / "start" / "checkpoint", source))
     assert start.fingerprint == trained.fingerprint
     assert start.focus == (5, 2)
@@ -309,10 +311,10 @@ def test_a_retriever_of_ours_is_gone_on_from(passed: HopOrderTraining, tmp_path:
 
 def test_negatives_are_kept_from_all_ranks(passed: HopOrderTraining, tmp_path: Path) -> None:
     plan = replace(passed.plan, negatives_kept=4, negative_depth=20)
-    rounds = taken_up(plan, 2, passed.world, tmp_path)
-    rounds.train()
-    ranked = rounds.haystacks("retriever-1")
-    for step in steps(rounds, 1):
+    hop_order = taken_up(plan, 2, passed.data, tmp_path)
+    hop_order.train()
+    ranked = hop_order.mining_index("retriever-1")
+    for step in steps(hop_order, 1):
         (ranking,) = ranked.rank([step.supervised.query], ["toy"], 20)
         others = [pid for pid in ranking.pids if pid not in step.state.example.gold]
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
@@ -320,41 +322,41 @@ def test_negatives_are_kept_from_all_ranks(passed: HopOrderTraining, tmp_path: P
 
 def given_world(small: ToyWorld) -> TrainingData:
     """Every third question keeps the order that the file gives."""
-    world = toy_collection(small.folder, "ordered")
-    train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(world.train)]
-    return replace(world, train=train)
+    data = toy_collection(small.folder, "ordered")
+    train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(data.train)]
+    return replace(data, train=train)
 
 
 @pytest.mark.parametrize("order", ["latent", "heuristic"])
 def test_a_given_order_is_kept_beside_any_other(order: str, small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    world = given_world(small)
-    rounds = taken_up(passing_plan(backbone, order=order), HOPS, world, tmp_path)
-    rounds.train()
-    truth, found = true_orders(small, world), orders(inspected(rounds))
-    kept = [question.example.qid for question in world.train if question.ordered]
+    data = given_world(small)
+    hop_order = taken_up(passing_plan(backbone, order=order), HOPS, data, tmp_path)
+    hop_order.train()
+    truth, found = true_orders(small, data), orders(inspected(hop_order))
+    kept = [question.example.qid for question in data.train if question.ordered]
     assert [found[qid] for qid in kept] == [truth[qid] for qid in kept]
     if order == "latent":
         first = {each.qid: each for each in read_records(tmp_path / "retriever-1/records.jsonl.gz", Supervised)}
         assert [first[qid].positives for qid in kept] == [truth[qid][0] for qid in kept]
-        weak = {each.qid: each.positives for each in rounds._weak_targets(2)}
+        weak = {each.qid: each.positives for each in hop_order._weak_targets(2)}
         assert [weak[qid] for qid in kept] == [truth[qid][1] for qid in kept]
 
 
 def test_weights_reach_the_batches_of_the_retriever(small: ToyWorld, backbone: Path) -> None:
     """Next to nothing of all questions but one leaves a training on that one."""
-    world = toy_collection(small.folder)
-    only = world.train[0].example.qid
-    train = [replace(question, weight=1.0 if question.example.qid == only else 1e-9) for question in world.train]
+    data = toy_collection(small.folder)
+    only = data.train[0].example.qid
+    train = [replace(question, weight=1.0 if question.example.qid == only else 1e-9) for question in data.train]
     records = [
         Supervised(each.example.qid, 1, Query(each.example.text), each.example.gold[:1], ("toy/p1", "toy/p2"))
         for each in train
     ]
     encoder = Encoder.from_backbone(backbone, None, passing_plan(backbone).encoder, device="cpu")
     batches = RetrieverBatches(
-        *(encoder.inputs, records, world.passage, RetrieverTraining()),
+        *(encoder.inputs, records, data.passage, RetrieverTraining()),
         batch_size=4,
         seed=0,
-        weights=replace(world, train=train).weights,
+        weights=replace(data, train=train).weights,
     )
     drawn = [batches._order.row(place) for step in range(5) for place in batches._order.places(step)]
     assert [records[row].qid for row in drawn].count(only) >= 19
@@ -363,10 +365,10 @@ def test_weights_reach_the_batches_of_the_retriever(small: ToyWorld, backbone: P
 @pytest.mark.gpu
 def test_a_gpu_is_used_where_there_is_one(passed: HopOrderTraining, tmp_path: Path) -> None:
     training = replace(passed.plan.training, precision="auto")
-    rounds = taken_up(replace(passed.plan, training=training), 2, passed.world, tmp_path, device=None)
-    rounds.train()
+    hop_order = taken_up(replace(passed.plan, training=training), 2, passed.data, tmp_path, device=None)
+    hop_order.train()
     assert torch.cuda.max_memory_allocated() > 0
-    claims = [(each.run.report("hop-1") or {})["claims"] for each in (rounds, passed)]
+    claims = [(each.run.report("hop-1") or {})["claims"] for each in (hop_order, passed)]
     assert claims == [18, 18]
 
 

@@ -13,7 +13,7 @@ from baleen.core.types import Fact, Hit, Passage, Query, Ranking
 from baleen.data.example import Example
 from baleen.training.hop_order import evidence_match, report
 from baleen.training.hop_order.fixed import heuristic_order, oracle_order
-from baleen.training.hop_order.report import Agreement, Found, HopSummary, Inspected, Summary
+from baleen.training.hop_order.report import FoundPassage, HopReport, HopSummary, OrderAgreement, Summary
 from baleen.training.hop_order.supervision import (
     Chosen,
     State,
@@ -344,18 +344,18 @@ class TestOrderedHops:
 
 
 class TestInspection:
-    def lines(self) -> list[Inspected]:
+    def lines(self) -> list[HopReport]:
         first = latent_hop(start(EXAMPLE), ranking("p5", "p0"), passages, depth=1)
         second = latent_hop(first.state, ranking("p1", "p5"), passages, depth=1)
         other = latent_hop(start(Example("r", "Tromsk?", ("p5",))), ranking("p5"), passages, depth=1)
         return [report.inspect(step, passages) for step in (first, second, other)]
 
     def test_a_line_says_what_was_found_where_and_what_the_query_gained(self) -> None:
-        assert self.lines()[0] == Inspected(
+        assert self.lines()[0] == HopReport(
             qid="q",
             hop=1,
             text=TEXT,
-            found=(Found("p0", "Lena Orlova", 2),),
+            found=(FoundPassage("p0", "Lena Orlova", 2),),
             facts=(fact("p0", 1, 1),),
             remaining=("p3", "p1"),
             fallback=True,
@@ -386,13 +386,13 @@ class TestInspection:
         latent = {"a": (("1",), ("2",), ("3",)), "b": (("4", "5"),), "c": (("6",),)}
         heuristic = {"a": (("1",), ("3",), ("2",)), "b": (("4", "5"),), "d": (("7",),)}
         # Of a: 1 alone stands in the same hop, and 2 and 3 are the pair that is turned round.
-        assert report.agreement(latent, heuristic) == Agreement(
+        assert report.agreement(latent, heuristic) == OrderAgreement(
             claims=2, identical=1, golds=5, same_hop=3, pairs=4, same_pairs=3
         )
 
     def test_agreement_is_over_the_gold_passages_that_both_found(self) -> None:
         found = report.agreement({"a": (("1",), ("2",))}, {"a": (("1",),)})
-        assert found == Agreement(claims=1, identical=0, golds=1, same_hop=1, pairs=0, same_pairs=0)
+        assert found == OrderAgreement(claims=1, identical=0, golds=1, same_hop=1, pairs=0, same_pairs=0)
 
 
 PIDS = [passage.pid for passage in CORPUS]

@@ -23,9 +23,9 @@ from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.encoder import Encoder
 from baleen.models.folder import read_model
 from baleen.system import Baleen
-from baleen.training.cross_encoder.inference import Scored
+from baleen.training.cross_encoder.inference import QuestionFacts
 from baleen.training.environment import read_environments
-from baleen.training.hop_order.report import Inspected
+from baleen.training.hop_order.report import HopReport
 from baleen.training.plan import read_plan
 from baleen.training.run import explain, train
 from baleen.training.stages import DONE
@@ -154,7 +154,7 @@ def test_a_run_says_where_it_was_done_and_how_much_data_it_had(shared: Path) -> 
 
 def test_scores_have_the_best_sentences_and_the_gold_ones_with_their_hops(shared: Path, toy: ToyWorld) -> None:
     asked = [json.loads(line) for line in (toy.folder / "train.jsonl").read_text().splitlines()]
-    scored = list(read_records(shared / "scores" / "train.jsonl.gz", Scored))
+    scored = list(read_records(shared / "scores" / "train.jsonl.gz", QuestionFacts))
     assert [record.qid for record in scored] == [f"toy/own/{line['id']}" for line in asked]
     for record, line in zip(scored, asked, strict=True):
         assert {(fact.pid, fact.sid) for fact in record.gold} == {(f"toy/{pid}", sid) for pid, sid in line["facts"]}
@@ -275,7 +275,7 @@ def test_a_stage_is_done_anew_with_other_weights(toy: ToyWorld, copied: Path) ->
 def test_hops_that_a_plan_had_before_are_not_told(toy: ToyWorld, tmp_path: Path) -> None:
     run(write_plan(toy.folder, "long", ALONE, ("hops = 2", "hops = 3")), tmp_path / "run")
     summary = run(write_plan(toy.folder, "short", ALONE), tmp_path / "run", stage="hop-2")
-    (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", Inspected)  # which stays where it lies
+    (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", HopReport)  # which stays where it lies
     alone = run(toy.folder / "short.toml", tmp_path / "alone")
     assert summary["agreement"] == alone["agreement"]
     assert max(line.hop for line in explain(tmp_path / "run", left.qid)) == 2
@@ -440,8 +440,8 @@ def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> N
     assert [each.pid for each in found[0].found] == [f"toy/{order[0]}"]
 
 
-def scored(folder: Path) -> list[Scored]:
-    return list(read_records(folder / "scores" / "train.jsonl.gz", Scored))
+def scored(folder: Path) -> list[QuestionFacts]:
+    return list(read_records(folder / "scores" / "train.jsonl.gz", QuestionFacts))
 
 
 # Several processes
@@ -464,7 +464,7 @@ def mined(folder: Path) -> dict[str, list[Any]]:
 def scores(folder: Path) -> list[dict[tuple[str, str, int], float]]:
     """The score of every sentence that stage 1 scored."""
     files = sorted((folder / "scores").glob("*.jsonl.gz"))
-    scored = [list(read_records(file, Scored)) for file in files]
+    scored = [list(read_records(file, QuestionFacts)) for file in files]
     return [{(each.qid, fact.pid, fact.sid): fact.score for each in part for fact in each.found} for part in scored]
 
 

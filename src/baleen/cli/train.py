@@ -16,7 +16,7 @@ import typer
 from baleen.cli.options import DeviceOption, JsonOption, OverwriteOption, refuse_there
 
 if TYPE_CHECKING:
-    from baleen.training.hop_order.report import Inspected
+    from baleen.training.hop_order.report import HopReport
 
 
 def train(
@@ -209,7 +209,7 @@ def _explain(folder: Path, question: str, as_json: bool) -> None:
         _explain_hop(line)
 
 
-def _explain_hop(line: Inspected) -> None:
+def _explain_hop(line: HopReport) -> None:
     typer.echo(f"\nHop {line.hop}" + ("  (beyond the depth)" if line.fallback else ""))
     for found in line.found:
         typer.echo(f"  {found.title}  [{found.pid}]  {'not ranked' if found.rank is None else f'rank {found.rank}'}")

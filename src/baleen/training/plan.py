@@ -44,7 +44,7 @@ from baleen.core.errors import ConfigError
 from baleen.models.cross_encoder import HEADS, THREE_LABELS, TWO_LABELS, HeadConfig
 from baleen.models.pairs import CrossConfig
 from baleen.models.tokens import EncoderConfig
-from baleen.training.cross_encoder.task import ReadingTraining
+from baleen.training.cross_encoder.task import HeadTraining
 from baleen.training.data import CollectionPlan, Missing
 from baleen.training.loop.config import TrainConfig
 from baleen.training.retriever.batches import RetrieverTraining
@@ -161,7 +161,7 @@ class CrossEncoderPlan:
     reranker: TrainConfig | None = None
     verifier: TrainConfig | None = None
     answerer: TrainConfig | None = None
-    learning: ReadingTraining = field(default_factory=ReadingTraining)
+    learning: HeadTraining = field(default_factory=HeadTraining)
 
     def __post_init__(self) -> None:
         if self.labels not in (2, 3):

@@ -35,7 +35,7 @@ from baleen.training.data import TrainingData, load_training_data
 from baleen.training.environment import environment, note_environment
 from baleen.training.hop_order.algorithm import FINAL, HopOrderTraining
 from baleen.training.hop_order.fixed import HopOrder, heuristic_order, oracle_order
-from baleen.training.hop_order.report import Inspected, agreement, orders
+from baleen.training.hop_order.report import HopReport, agreement, orders
 from baleen.training.loop.distributed import local_device, process_group, started_processes
 from baleen.training.plan import RunPlan, data_of
 from baleen.training.stages import CHECKPOINT, PLAN, RunFolder, write_json
@@ -123,7 +123,7 @@ def _readers(plan: RunPlan, run: RunFolder) -> dict[str, str]:
 def _summary(plan: RunPlan, run: RunFolder, world: TrainingData) -> dict[str, Any]:
     reports = {name: run.report(name) for name in run.stages}
     order = None if plan.retriever.ready is not None else plan.retriever.order
-    found = orders(line for file in _inspected(run.root) for line in read_records(file, Inspected))
+    found = orders(line for file in _inspected(run.root) for line in read_records(file, HopReport))
     compared = {} if order != "latent" else _compared(found, world)
     inferred = (reports.get("scores") or {}).get("agreement", {})
     return {
@@ -159,7 +159,7 @@ def _compared(found: Mapping[str, HopOrder], world: TrainingData) -> dict[str, A
     return {name: agreement(found, other).to_json() for name, other in others.items() if other}
 
 
-def explain(folder: Path, qid: str) -> list[Inspected]:
+def explain(folder: Path, qid: str) -> list[HopReport]:
     """What a run inferred of one question, hop by hop; of its id the last part will do, if no other ends so."""
     files = _inspected(folder)
     if not files and _is_ready(folder):
@@ -176,8 +176,8 @@ def explain(folder: Path, qid: str) -> list[Inspected]:
     return sorted(exact or found, key=lambda line: line.hop)
 
 
-def _lines(file: Path, qid: str) -> Iterator[Inspected]:
-    return (line for line in read_records(file, Inspected) if f"/{line.qid}".endswith(f"/{qid}"))
+def _lines(file: Path, qid: str) -> Iterator[HopReport]:
+    return (line for line in read_records(file, HopReport) if f"/{line.qid}".endswith(f"/{qid}"))
 
 
 def _inspected(folder: Path) -> list[Path]:

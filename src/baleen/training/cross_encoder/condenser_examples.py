@@ -34,7 +34,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass
-class Made(Generic[AnyRecord]):
+class ExampleSet(Generic[AnyRecord]):
     """Records to learn from, and how many others were left out, by reason."""
 
     records: list[AnyRecord] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Settled(Record):
 
     __slots__ = ()
 
-    def drawn(self, _: np.random.Generator) -> Self:
+    def draw(self, _: np.random.Generator) -> Self:
         """Itself, whatever is drawn."""
         return self
 
@@ -82,7 +82,7 @@ class FactSource(Record):
     golds: tuple[Fact, ...]
     found: tuple[Fact, ...]
 
-    def drawn(self, rng: np.random.Generator) -> FactExample:
+    def draw(self, rng: np.random.Generator) -> FactExample:
         """What stage 2 is given at one of the hops, in the same order: what earlier hops kept, then what is new, best first.
 
         Of earlier hops there are the gold facts and up to three others; seven to nine are new, the gold ones among them.  A
@@ -139,13 +139,13 @@ def sentence_examples(
     negatives: int = NEGATIVES,
     scorer: Scorer | None = None,
     inferred: int = 1,
-) -> Made[SentenceExample]:
+) -> ExampleSet[SentenceExample]:
     """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold.
 
     Where a dataset names no sentences of a gold passage, the `inferred` best ones by `scorer`, which gives a number for
     every sentence, count as gold; without a scorer such a passage is left out.
     """
-    made = Made[SentenceExample]()
+    made = ExampleSet[SentenceExample]()
     for step in steps:
         hop, example = step.supervised, step.state.example
         for pid in hop.positives:
@@ -186,12 +186,12 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
     return facts
 
 
-def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> Made[FactSource]:
+def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> ExampleSet[FactSource]:
     """What stage 2 learns from: of each example its `gold` facts, and what stage 1 `scored`.
 
     Sentences of a gold passage of which no fact is known are neither gold nor not.
     """
-    made = Made[FactSource]()
+    made = ExampleSet[FactSource]()
     for example in examples:
         golds = tuple(gold(example))
         found = _clear(example, golds, scored(example))
@@ -202,10 +202,10 @@ def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) ->
     return made
 
 
-def settled(sources: Made[Any], copies: int = 1, seed: int = 0) -> Made[Any]:
+def draw_fixed(sources: ExampleSet[Any], copies: int = 1, seed: int = 0) -> ExampleSet[Any]:
     """So many draws of each source, to measure on: the same whatever others there are."""
-    drawn = [each.drawn(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
-    return Made(drawn, sources.left_out)
+    drawn = [each.draw(seeded_rng(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
+    return ExampleSet(drawn, sources.left_out)
 
 
 def _clear(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
@@ -232,22 +232,24 @@ def _some(facts: Sequence[Fact], count: int, rng: np.random.Generator) -> list[F
     return [facts[place] for place in rng.permutation(len(facts[: 2 * count]))[:count]]
 
 
-def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:
+def rerank_examples(
+    steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES
+) -> ExampleSet[RerankExample]:
     """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold."""
-    made = Made[RerankExample]()
+    made = ExampleSet[RerankExample]()
     for step in steps:
         hop = step.supervised
         if not hop.negatives and hop.positives:
             made.left_out["nothing else was found"] += len(hop.positives)
         if not hop.negatives or not hop.positives:
             continue
-        query = Query(hop.query.text, whole_facts(hop.query.facts, passages))
+        query = Query(hop.query.text, passage_facts(hop.query.facts, passages))
         against = hop.negatives[:negatives]
         made.records += [RerankExample(hop.qid, hop.hop, query, pid, against) for pid in hop.positives]
     return made
 
 
-def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
+def passage_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
     """The passages that facts stand in, whole, each once and as of the hop that found it."""
     hops: dict[str, int] = {}
     for fact in facts:
@@ -256,6 +258,6 @@ def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
     return tuple(Fact(passage.pid, WHOLE_PASSAGE, passage.title, passage.text, hop=hop) for passage, hop in found)
 
 
-def random_of(seed: int, qid: str, *numbers: int) -> np.random.Generator:
+def seeded_rng(seed: int, qid: str, *numbers: int) -> np.random.Generator:
     """Randomness for one example, whatever others there are."""
     return np.random.default_rng([seed, zlib.crc32(qid.encode()), *numbers])

@@ -28,7 +28,7 @@ from baleen.training.cross_encoder.reader_examples import (
     VerdictExample,
     VerdictSource,
 )
-from baleen.training.cross_encoder.task import CrossEncoderTask, ReadingTraining, Sample, Wanted, table
+from baleen.training.cross_encoder.task import CrossEncoderTask, HeadTraining, Sample, Wanted, pad_rows
 from baleen.training.losses import fact_loss, label_loss, ranking_loss, sentence_loss, span_loss
 
 _START, _END, *_KINDS = range(len(ANSWER_OUTPUTS))
@@ -36,7 +36,7 @@ _KIND_NAMES = ANSWER_OUTPUTS[2:]
 
 
 @dataclass(frozen=True)
-class WantedAnswer:
+class AnswerTarget:
     """The `kind` of an answer by number, how many `words` its facts have, and the first and last word of each span."""
 
     kind: int
@@ -49,12 +49,12 @@ class _PassageTask(CrossEncoderTask[Sample, Wanted]):
 
     def __init__(
         self,
-        reading: CrossEncoder,
+        cross_encoder: CrossEncoder,
         records: Sequence[Sample],
         passage: Lookup,
-        config: ReadingTraining | None = None,
+        config: HeadTraining | None = None,
     ) -> None:
-        super().__init__(reading, records, config)
+        super().__init__(cross_encoder, records, config)
         self._find = lru_cache(self.config.remembered)(passage)
 
     def passage(self, pid: str) -> Passage:
@@ -63,7 +63,7 @@ class _PassageTask(CrossEncoderTask[Sample, Wanted]):
         except KeyError:
             raise TrainingError(f"there is no passage '{pid}': the records were made with another corpus") from None
 
-    def drawn(self, pids: Sequence[str], rng: np.random.Generator) -> list[str]:
+    def draw(self, pids: Sequence[str], rng: np.random.Generator) -> list[str]:
         """As many negatives as the settings say, twice the same where there are too few."""
         count = self.config.negatives
         picked = rng.permutation(len(pids))[:count] if len(pids) >= count else rng.integers(len(pids), size=count)
@@ -78,9 +78,9 @@ class SentenceTask(_PassageTask[SentenceExample, list[bool]]):
     def check(self, record: SentenceExample) -> None:
         _need(record, gold_sentence=record.sids, negative=record.negatives)
 
-    def lay(self, record: SentenceExample, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
+    def encode(self, record: SentenceExample, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
         positive = self.inputs.sentences(record.query, self.passage(record.positive))
-        against = [self.passage(pid) for pid in self.drawn(record.negatives, rng)]
+        against = [self.passage(pid) for pid in self.draw(record.negatives, rng)]
         negative = [row for passage in against for row in self.inputs.sentences(record.query, passage)]
         labels = [sid in record.sids for row in positive for sid in row.keys]
         return positive + negative, labels + [False for row in negative for _ in row.keys]
@@ -88,7 +88,7 @@ class SentenceTask(_PassageTask[SentenceExample, list[bool]]):
     def targets(self, wanted: Sequence[list[bool]]) -> dict[str, Tensor]:
         return _marks(wanted)
 
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {"loss": sentence_loss(scores[:, 0], targets["examples"], targets["labels"])}
 
 
@@ -104,15 +104,17 @@ class FactTask(CrossEncoderTask[FactExample | FactSource, list[bool]]):
 
     head = "facts"
 
-    def lay(self, record: FactExample | FactSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[bool]]:
-        pool = record.drawn(rng)
+    def encode(
+        self, record: FactExample | FactSource, rng: np.random.Generator, /
+    ) -> tuple[list[CrossInput], list[bool]]:
+        pool = record.draw(rng)
         rows = self.inputs.facts(pool.claim, pool.facts)
         return rows, [pool.labels[place] for row in rows for place in row.keys]
 
     def targets(self, wanted: Sequence[list[bool]]) -> dict[str, Tensor]:
         return _marks(wanted)
 
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         labels = targets["labels"]
         loss = fact_loss(scores[:, 0], targets["examples"], labels, self.config.fact_weight)
         return {"loss": loss, "accuracy": ((scores[:, 0] > 0) == labels).float().mean()}
@@ -132,8 +134,8 @@ class RerankTask(_PassageTask[RerankExample, list[int]]):
     def check(self, record: RerankExample) -> None:
         _need(record, negative=record.negatives)
 
-    def lay(self, record: RerankExample, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[int]]:
-        pids = [record.positive, *self.drawn(record.negatives, rng)]
+    def encode(self, record: RerankExample, rng: np.random.Generator, /) -> tuple[list[CrossInput], list[int]]:
+        pids = [record.positive, *self.draw(record.negatives, rng)]
         windows = [self.inputs.passage(record.query, self.passage(pid)) for pid in pids]
         return [row for rows in windows for row in rows], list(map(len, windows))
 
@@ -141,11 +143,11 @@ class RerankTask(_PassageTask[RerankExample, list[int]]):
         """`windows` (B, 1 + n, W) int64: the places of each passage's windows; `real` (B, 1 + n, W) bool: which are."""
         counts = [count for own in wanted for count in own]
         edges = [0, *accumulate(counts)]
-        windows, real = table(range(edge, edge + count) for edge, count in zip(edges, counts, strict=False))
+        windows, real = pad_rows(range(edge, edge + count) for edge, count in zip(edges, counts, strict=False))
         shape = len(wanted), len(wanted[0]), -1
         return {"windows": windows.view(shape), "real": real.view(shape)}
 
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         each = scores[:, 0][targets["windows"]].masked_fill(~targets["real"], -torch.inf)
         best = each.amax(dim=2)  # (B, 1 + n)
         return {"loss": ranking_loss(best), "accuracy": (best.argmax(dim=1) == 0).float().mean()}
@@ -158,49 +160,51 @@ class VerdictTask(CrossEncoderTask[VerdictExample | VerdictSource, int]):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        return self.reading.outputs(self.head)
+        return self.cross_encoder.outputs(self.head)
 
     def check(self, record: VerdictExample | VerdictSource) -> None:
         if record.label not in self.labels:
             known = ", ".join(self.labels)
             raise TrainingError(f"claim '{record.qid}' is labelled '{record.label}', but the head has {known}")
 
-    def lay(self, record: VerdictExample | VerdictSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], int]:
-        read = record.drawn(rng)
+    def encode(
+        self, record: VerdictExample | VerdictSource, rng: np.random.Generator, /
+    ) -> tuple[list[CrossInput], int]:
+        read = record.draw(rng)
         return [self.inputs.evidence(read.query)[0].at_start()], self.labels.index(read.label)
 
     def targets(self, wanted: Sequence[int]) -> dict[str, Tensor]:
         return {"labels": torch.tensor(wanted)}
 
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         labels = targets["labels"]
         return {"loss": label_loss(scores, labels), "accuracy": (scores.argmax(dim=1) == labels).float().mean()}
 
 
-class AnswerTask(CrossEncoderTask[AnswerExample | AnswerSource, WantedAnswer]):
+class AnswerTask(CrossEncoderTask[AnswerExample | AnswerSource, AnswerTarget]):
     """Whether a question is answered by yes, no or a span, and if so by which; any span that holds the answer will do."""
 
     head = "answerer"
 
-    def lay(
+    def encode(
         self, record: AnswerExample | AnswerSource, rng: np.random.Generator, /
-    ) -> tuple[list[CrossInput], WantedAnswer]:
-        read = record.drawn(rng)
+    ) -> tuple[list[CrossInput], AnswerTarget]:
+        read = record.draw(rng)
         row, words = self.inputs.evidence(read.query)
         spans = list(token_spans(words, read.spans))
-        return [row], WantedAnswer(_KIND_NAMES.index(read.kind), len(words), spans)
+        return [row], AnswerTarget(_KIND_NAMES.index(read.kind), len(words), spans)
 
-    def targets(self, wanted: Sequence[WantedAnswer]) -> dict[str, Tensor]:
+    def targets(self, wanted: Sequence[AnswerTarget]) -> dict[str, Tensor]:
         """`starts` (B,): the place of each [CLS]; `words` (B, T): those of the words, `tokens` (B, T) bool: which are.
 
         `kinds` (B,), `spans` (B, S, 2) in words, `valid` (B, S) bool.
         """
         starts = [0, *accumulate(1 + each.words for each in wanted)][:-1]
-        words, tokens = table(
+        words, tokens = pad_rows(
             range(start + 1, start + 1 + each.words) for start, each in zip(starts, wanted, strict=True)
         )
-        firsts, valid = table([first for first, _ in each.spans] for each in wanted)
-        lasts, _ = table([last for _, last in each.spans] for each in wanted)
+        firsts, valid = pad_rows([first for first, _ in each.spans] for each in wanted)
+        lasts, _ = pad_rows([last for _, last in each.spans] for each in wanted)
         return {
             "starts": torch.tensor(starts),
             "words": words,
@@ -210,7 +214,7 @@ class AnswerTask(CrossEncoderTask[AnswerExample | AnswerSource, WantedAnswer]):
             "valid": valid,
         }
 
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         words = scores[targets["words"]]  # (B, T, outputs)
         starts, ends = words[..., _START], words[..., _END]
         span = span_loss(starts, ends, targets["spans"], targets["valid"], targets["tokens"])

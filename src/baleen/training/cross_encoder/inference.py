@@ -31,7 +31,7 @@ _Place = tuple[float, str, int]  # score, pid and sid of a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Record):
+class QuestionFacts(Record):
     """A question's best sentences beside its gold facts: by stage 1, or by shared words where it was not searched for.
 
     Gold facts are known or inferred.
@@ -42,11 +42,11 @@ class Scored(Record):
     gold: tuple[Fact, ...]
 
 
-def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
+def found_sentences(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
     """By qid, the best sentences that each of its hops found."""
     found: dict[str, list[Fact]] = {}
     with progress("scoring", len(steps), "queries") as bar:
-        launched = ((some, _launched(reading, some, passage)) for some in _slices(steps, AT_ONCE))
+        launched = ((some, _launched(cross_encoder, some, passage)) for some in _slices(steps, AT_ONCE))
         for some, collect in _one_ahead(launched):
             for step, places in zip(some, collect(), strict=True):
                 found.setdefault(step.supervised.qid, []).extend(
@@ -56,18 +56,18 @@ def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Looku
     return found
 
 
-def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Place]]]:
+def _launched(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Place]]]:
     """All passages of these hops, begun to be read."""
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    reading.inputs.learn_queries(hop.query for hop in hops)
-    reading.inputs.learn((each for own in passages for each in own), sentences=True)
-    laid = [reading.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
+    cross_encoder.inputs.learn_queries(hop.query for hop in hops)
+    cross_encoder.inputs.learn((each for own in passages for each in own), sentences=True)
+    laid = [cross_encoder.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
     windows = [
         [(each.pid, row) for each, rows in zip(own, found, strict=True) for row in rows]
         for own, found in zip(passages, laid, strict=True)
     ]
-    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
+    said = cross_encoder.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
     return partial(_places, windows, said)
 
 
@@ -96,7 +96,7 @@ def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
         yield held
 
 
-def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
+def infer_sentence_scores(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
     """A score for every sentence of the gold passages none of whose sentences is known for gold.
 
     Each is read beside the facts, known or inferred, of the hops before it: of a claim alone nothing tells which of its
@@ -110,7 +110,7 @@ def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> 
         for some in _slices(unclear, 4 * AT_ONCE):
             queries = [Query(step.supervised.query.text, facts.get(step.supervised.qid, ())) for step, _ in some]
             for query, (_, read), found in zip(
-                queries, some, _scored(reading, queries, [[read] for _, read in some]), strict=True
+                queries, some, _scored(cross_encoder, queries, [[read] for _, read in some]), strict=True
             ):
                 scores[query.text, read.pid] = _by_sid(read, found)
         for step in hop:
@@ -118,7 +118,7 @@ def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> 
     return lambda query, read: scores[query.text, read.pid]
 
 
-def of_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
+def with_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
     """Gold facts with the hops at which their passages were found."""
     hops = {(step.supervised.qid, pid): _hop(step) for step in steps for pid in step.supervised.positives}
     return lambda example: [replace(fact, hop=hops.get((example.qid, fact.pid), 0)) for fact in gold(example)]
@@ -132,8 +132,10 @@ def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passag
             yield read.fact(sid, 0.0, hop.hop)
 
 
-def _scored(reading: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[list[Fact]]:
-    return score_sentences(reading, queries, passages, 1, StageTimer(len(queries)))
+def _scored(
+    cross_encoder: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]
+) -> list[list[Fact]]:
+    return score_sentences(cross_encoder, queries, passages, 1, StageTimer(len(queries)))
 
 
 def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:

@@ -25,8 +25,15 @@ from baleen.data.example import Example
 from baleen.hops.condenser import top_facts
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.training.cross_encoder.condenser_examples import Scorer, gold_sids
-from baleen.training.cross_encoder.inference import KEPT, Scored, inferring
-from baleen.training.hop_order.evidence_match import content_words, is_extractive, name_words, spaced, stands_in, words
+from baleen.training.cross_encoder.inference import KEPT, QuestionFacts, infer_sentence_scores
+from baleen.training.hop_order.evidence_match import (
+    contains_words,
+    content_words,
+    is_extractive,
+    join_words,
+    name_words,
+    words,
+)
 from baleen.training.hop_order.supervision import SentenceChoice, Step, first_sentences
 
 NAMES_ANOTHER = 0.3  # beside a share of words between 0 and 1
@@ -74,10 +81,10 @@ def likelihoods(example: Example, passage: Passage, passages: Lookup) -> list[fl
     answer = words(example.answer or "") if is_extractive(example.answer) else ()
     said = [words(sentence) for sentence in passage.sentences]
     shares = _shares(example, passage.title, said)
-    return [share + _signs(spaced(own), others, answer) for share, own in zip(shares, said, strict=True)]
+    return [share + _signs(join_words(own), others, answer) for share, own in zip(shares, said, strict=True)]
 
 
-def shared_words(example: Example, passage: Passage) -> list[float]:
+def word_overlaps(example: Example, passage: Passage) -> list[float]:
     """Of every sentence, how many of the question's words it shares, as a share of them all."""
     return _shares(example, passage.title, map(words, passage.sentences))
 
@@ -88,8 +95,8 @@ def _shares(example: Example, title: str, sentences: Iterable[Sequence[str]]) ->
 
 
 def _signs(sentence: str, others: Iterable[Sequence[str]], answer: Sequence[str]) -> float:
-    named = any(stands_in(other, sentence) for other in others)
-    return NAMES_ANOTHER * named + HOLDS_ANSWER * stands_in(answer, sentence)
+    named = any(contains_words(other, sentence) for other in others)
+    return NAMES_ANOTHER * named + HOLDS_ANSWER * contains_words(answer, sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +109,19 @@ class SentenceAgreement(Record):
     first: int = 0
 
 
-def sentence_agreement(reading: CrossEncoder, steps: Sequence[Step], passages: Lookup) -> SentenceAgreement:
+def sentence_agreement(cross_encoder: CrossEncoder, steps: Sequence[Step], passages: Lookup) -> SentenceAgreement:
     """Infer the sentences of every gold passage as if none were known, and compare with those that are."""
     known = [step for step in steps if step.state.example.facts]
-    return compare(known, inferring(reading, [_hidden(step) for step in known], passages), passages)
+    return count_agreement(
+        known, infer_sentence_scores(cross_encoder, [_hidden(step) for step in known], passages), passages
+    )
 
 
-def compare(steps: Iterable[Step], scorer: Scorer, passages: Lookup) -> SentenceAgreement:
+def count_agreement(steps: Iterable[Step], scorer: Scorer, passages: Lookup) -> SentenceAgreement:
     """The best sentence by `scorer`, the likeliest and the first, beside the gold ones of each passage that a step found."""
     ways = [scorer_choice(scorer), likely_sentences(passages, most=1), first_sentences(1)]
     found = [_outcome(step.state.example, passages(pid), ways) for step in steps for pid in step.supervised.positives]
-    return total(each for each in found if each is not None)
+    return add_agreements(each for each in found if each is not None)
 
 
 def scorer_choice(scorer: Scorer) -> SentenceChoice:
@@ -129,7 +138,7 @@ def _outcome(example: Example, passage: Passage, ways: Sequence[SentenceChoice])
     return SentenceAgreement(1, *(int(not gold.isdisjoint(way(hidden, passage))) for way in ways))
 
 
-def total(parts: Iterable[SentenceAgreement]) -> SentenceAgreement:
+def add_agreements(parts: Iterable[SentenceAgreement]) -> SentenceAgreement:
     """What several come to together."""
     counts = [(each.passages, each.inferred, each.likely, each.first) for each in parts]
     return SentenceAgreement(*(sum(column) for column in zip(*counts, strict=True)))
@@ -140,14 +149,14 @@ def _hidden(step: Step) -> Step:
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
-def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scored]:
+def facts_without_search(passages: Lookup, infer: bool = True) -> Callable[[Example], QuestionFacts]:
     """A function from an example to the sentences of its gold passages.
 
     The gold ones, and the others by how many words they share with it.  Where no sentence of a passage is known for
     gold, the likeliest is, if `infer`.
     """
 
-    def scored(example: Example) -> Scored:
+    def scored(example: Example) -> QuestionFacts:
         scorer = likelihood_scorer([example], passages) if infer else None
         hops = {pid: hop for hop, pid in enumerate(dict.fromkeys(example.order), 1)}
         gold, others = list[Fact](), list[Fact]()
@@ -155,13 +164,13 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
             sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
             gold += [passage.fact(sid, 0.0, hop) for sid in sids]
             others += top_facts(_others(example, passage, sids, hop), KEPT)
-        return Scored(example.qid, tuple(others), tuple(gold))
+        return QuestionFacts(example.qid, tuple(others), tuple(gold))
 
     return scored
 
 
 def _others(example: Example, passage: Passage, gold: Sequence[int], hop: int) -> list[Fact]:
     """The sentences of a passage that are not blank, but for the gold ones."""
-    scores = shared_words(example, passage)
+    scores = word_overlaps(example, passage)
     facts = (passage.fact(sid, scores[sid], hop) for sid in range(len(scores)) if sid not in gold)
     return [fact for fact in facts if fact.text.strip()]

@@ -21,12 +21,12 @@ from baleen.core.types import Fact, Query
 from baleen.data.example import NOT_SUPPORTED, Example
 from baleen.hops.condenser import top_facts
 from baleen.models.markup import fact_text
-from baleen.training.cross_encoder.condenser_examples import FactsOf, Made, Settled
+from baleen.training.cross_encoder.condenser_examples import ExampleSet, FactsOf, Settled
 from baleen.training.hop_order.evidence_match import is_extractive, occurrences, words
 
 FEWEST_FACTS, MOST_FACTS = 2, 6
 
-Kind = Literal["span", "yes", "no"]
+AnswerKind = Literal["span", "yes", "no"]
 
 _ARTICLE = re.compile(r"^\s*(a|an|the)\s+", re.IGNORECASE)
 
@@ -55,13 +55,13 @@ class AnswerExample(Settled):
 
     qid: str
     query: Query
-    kind: Kind
+    kind: AnswerKind
     answer: str
     spans: tuple[AnswerSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(Record):
+class EvidencePool(Record):
     """What evidence is drawn from: facts of an example's `own`, and `others` that may stand among them, best first.
 
     `least` and `most` are how many there are together, as far as there are so many.  Where there are several
@@ -74,7 +74,7 @@ class Facts(Record):
     most: int = MOST_FACTS
     incomplete: float = 0.0
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Fact, ...]:
+    def draw(self, rng: np.random.Generator) -> tuple[Fact, ...]:
         """Own facts in their order, some of the best others at random places between them."""
         own = self._without_one(rng)
         if not own or not self.others:
@@ -96,10 +96,10 @@ class VerdictSource(Record):
     qid: str
     claim: str
     label: str
-    facts: Facts
+    facts: EvidencePool
 
-    def drawn(self, rng: np.random.Generator) -> VerdictExample:
-        return VerdictExample(self.qid, Query(self.claim, self.facts.drawn(rng)), self.label)
+    def draw(self, rng: np.random.Generator) -> VerdictExample:
+        return VerdictExample(self.qid, Query(self.claim, self.facts.draw(rng)), self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,18 @@ class AnswerSource(Record):
 
     qid: str
     question: str
-    kind: Kind
+    kind: AnswerKind
     answer: str
-    facts: Facts
+    facts: EvidencePool
 
-    def drawn(self, rng: np.random.Generator) -> AnswerExample:
-        facts = self.facts.drawn(rng)
+    def draw(self, rng: np.random.Generator) -> AnswerExample:
+        facts = self.facts.draw(rng)
         spans = answer_spans(facts, self.answer) if self.kind == "span" else ()
         return AnswerExample(self.qid, Query(self.question, facts), self.kind, self.answer, spans)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EvidencePools:
     """Which facts an example is read with: those of `facts`, filled up with `distractors` to a number between two.
 
     The distractors are the best-scoring ones, and score below every other fact, so that they are the first to go where
@@ -132,13 +132,13 @@ class Evidence:
     most: int = MOST_FACTS
     incomplete: float = 0.0
 
-    def of(self, example: Example) -> Facts:
+    def of(self, example: Example) -> EvidencePool:
         given = list(self.facts(example))
         kept = set(top_facts(given, self.most))
         found = self.distractors(example) if self.distractors is not None and given else ()
         others = tuple(_foreign(example, given, found)) if found else ()
         own = tuple(fact for fact in given if fact in kept)
-        return Facts(own, others, self.least, self.most, self.incomplete)
+        return EvidencePool(own, others, self.least, self.most, self.incomplete)
 
 
 def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
@@ -158,9 +158,11 @@ def _mixed(own: Sequence[Fact], others: Iterable[Fact], rng: np.random.Generator
     return tuple(mixed)
 
 
-def verdict_sources(examples: Iterable[Example], evidence: Evidence, labels: Sequence[str]) -> Made[VerdictSource]:
+def verdict_sources(
+    examples: Iterable[Example], evidence: EvidencePools, labels: Sequence[str]
+) -> ExampleSet[VerdictSource]:
     """Claims for a head of these `labels`; those that no label fits, or that have no facts, are left out."""
-    made = Made[VerdictSource]()
+    made = ExampleSet[VerdictSource]()
     for example in examples:
         label, facts = fitting_label(example.label, labels), evidence.of(example)
         if label is None:
@@ -179,14 +181,14 @@ def fitting_label(label: str | None, labels: Sequence[str]) -> str | None:
     return NOT_SUPPORTED if NOT_SUPPORTED in labels else None
 
 
-def answer_sources(examples: Iterable[Example], evidence: Evidence) -> Made[AnswerSource]:
+def answer_sources(examples: Iterable[Example], evidence: EvidencePools) -> ExampleSet[AnswerSource]:
     """Questions whose answer is yes, no, or stands in their own facts."""
-    made = Made[AnswerSource]()
+    made = ExampleSet[AnswerSource]()
     for example in examples:
         if example.answer is None or not words(example.answer):
             made.left_out["no answer is known"] += 1
             continue
-        kind, facts = kind_of(example.answer), evidence.of(example)
+        kind, facts = answer_kind(example.answer), evidence.of(example)
         if not facts.own:
             made.left_out["no facts"] += 1
         elif kind == "span" and not answer_spans(facts.own, example.answer):
@@ -196,7 +198,7 @@ def answer_sources(examples: Iterable[Example], evidence: Evidence) -> Made[Answ
     return made
 
 
-def kind_of(answer: str) -> Kind:
+def answer_kind(answer: str) -> AnswerKind:
     if is_extractive(answer):
         return "span"
     return "yes" if words(answer) == ("yes",) else "no"

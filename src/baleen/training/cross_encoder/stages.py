@@ -26,21 +26,26 @@ from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve_folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.folder import component_folder
 from baleen.training.cross_encoder.condenser_examples import (
+    ExampleSet,
     FactsOf,
-    Made,
     RerankExample,
     SentenceExample,
+    draw_fixed,
     fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
-    settled,
 )
 from baleen.training.cross_encoder.heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask
-from baleen.training.cross_encoder.inference import Scored, found_sentences, inferring, of_hops
-from baleen.training.cross_encoder.likely_sentences import likelihood_scorer, sentence_agreement, total, unsearched
+from baleen.training.cross_encoder.inference import QuestionFacts, found_sentences, infer_sentence_scores, with_hops
+from baleen.training.cross_encoder.likely_sentences import (
+    add_agreements,
+    facts_without_search,
+    likelihood_scorer,
+    sentence_agreement,
+)
 from baleen.training.cross_encoder.metrics import (
-    Measure,
+    DevMetrics,
     Metrics,
     answer_metrics,
     fact_metrics,
@@ -48,7 +53,7 @@ from baleen.training.cross_encoder.metrics import (
     sentence_metrics,
     verdict_metrics,
 )
-from baleen.training.cross_encoder.reader_examples import Evidence, answer_sources, verdict_sources
+from baleen.training.cross_encoder.reader_examples import EvidencePools, answer_sources, verdict_sources
 from baleen.training.cross_encoder.task import CrossEncoderTask, SharedTask, train_heads
 from baleen.training.data import Question, TitleMentions, TrainingData
 from baleen.training.hop_order.algorithm import HopOrderTraining
@@ -69,17 +74,17 @@ Task = CrossEncoderTask[Any, Any]
 class CrossEncoderTraining:
     """The stages, over a world and the final retriever of its rounds."""
 
-    def __init__(self, plan: CrossEncoderPlan, rounds: HopOrderTraining) -> None:
-        self.plan, self.rounds, self.hops = plan, rounds, rounds.hops
-        self.world: TrainingData = rounds.world
-        self.run: RunFolder = rounds.run
+    def __init__(self, plan: CrossEncoderPlan, hop_order: HopOrderTraining) -> None:
+        self.plan, self.hop_order, self.hops = plan, hop_order, hop_order.hops
+        self.data: TrainingData = hop_order.data
+        self.run: RunFolder = hop_order.run
         self._known_steps: dict[str, list[Step]] = {}
 
     def train(self) -> None:
         """Every stage that is not done yet."""
         plan = self.plan
         self.run.do("rankings", self._rankings)
-        self.rounds.release()
+        self.hop_order.release()
         first = ["sentences", "reranker"] if plan.shared else ["sentences"]
         self.run.do("sentences", self._train, first, plan.backbone, plan.first)
         self.run.do("scores", self._scores)
@@ -95,10 +100,10 @@ class CrossEncoderTraining:
     def _rankings(self, folder: Path) -> Mapping[str, Any]:
         counts = {}
         for part in PARTS:
-            steps = self._taken_through(getattr(self.world, part))
+            steps = self._taken_through(getattr(self.data, part))
             self.run.write(steps, folder / f"{part}.jsonl.gz")
             counts[part] = len(steps)
-        return {"queries": counts, "mining_seconds": self.rounds.mining_seconds()}
+        return {"queries": counts, "mining_seconds": self.hop_order.mining_seconds()}
 
     def _taken_through(self, questions: Sequence[Question]) -> list[Step]:
         """As the pipeline goes, with a perfect condenser: what a hop saw does not come again.
@@ -107,8 +112,8 @@ class CrossEncoderTraining:
         then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
         the condenser learns from them too.
         """
-        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.named_bonus
-        names = TitleMentions(self.world) if bonus else None
+        mining_index, depth, bonus = self.hop_order.mining_index("retriever"), self.plan.depth, self.plan.named_bonus
+        names = TitleMentions(self.data) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
         states, steps = [start(question.example) for question in questions], []
@@ -116,18 +121,18 @@ class CrossEncoderTraining:
             qids = [state.example.qid for state in states]
             queries, collections = [state.query for state in states], [where[qid] for qid in qids]
             named = [names.named(*asked) for asked in zip(queries, collections, strict=True)] if names else ()
-            rankings = haystacks.rank(
-                queries, collections, depth, [seen[qid] for qid in qids], favoured=named, bonus=bonus
+            rankings = mining_index.rank(
+                queries, collections, depth, [seen[qid] for qid in qids], boosted=named, bonus=bonus
             )
             for qid, ranking in zip(qids, rankings, strict=True):
                 seen[qid] += ranking.pids
             within = depth if hop < self.hops else None
             hop_of = partial(
                 latent_hop,
-                passages=self.world.passage,
+                passages=self.data.passage,
                 depth=within,
                 negative_depth=depth,
-                sentences=self.rounds.sentences,
+                sentences=self.hop_order.sentences,
             )
             made = [hop_of(state, ranking) for state, ranking in zip(states, rankings, strict=True)]
             steps += made
@@ -136,33 +141,38 @@ class CrossEncoderTraining:
 
     def _scores(self, folder: Path) -> Mapping[str, Any]:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
-        reading = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.rounds.device)
+        cross_encoder = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.hop_order.device)
         processes, counts, agreement = self.run.processes, {}, {}
-        read, made = [each.example for each in self.world.read], unsearched(self.world.passage, self.plan.infer)
+        read, made = [each.example for each in self.data.read], facts_without_search(self.data.passage, self.plan.infer)
         self.run.write_each(made, read, folder / f"{READ}.jsonl.gz", "laying out")
         for part in PARTS:
             own = processes.own(self._examples(part))
             steps = self._steps_of(part, own)
-            records = processes.collected(self._scored_by(reading, own, steps))
+            records = processes.collected(self._scored_by(cross_encoder, own, steps))
             self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
             if self.plan.infer:
-                known = sentence_agreement(reading, steps, self.world.passage)
-                agreement[part] = total(processes.collected([known])).to_json()
+                known = sentence_agreement(cross_encoder, steps, self.data.passage)
+                agreement[part] = add_agreements(processes.collected([known])).to_json()
         return {"sentences": counts, "agreement": agreement, "unsearched": len(read)}
 
-    def _scored_by(self, reading: CrossEncoder, examples: Sequence[Example], steps: Sequence[Step]) -> list[Scored]:
+    def _scored_by(
+        self, cross_encoder: CrossEncoder, examples: Sequence[Example], steps: Sequence[Step]
+    ) -> list[QuestionFacts]:
         """These examples, with the best sentences of all that their hops found."""
-        passage = self.world.passage
-        found = found_sentences(reading, steps, passage)
-        gold = of_hops(gold_facts(passage, inferring(reading, steps, passage) if self.plan.infer else None), steps)
-        return [Scored(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in examples]
+        passage = self.data.passage
+        found = found_sentences(cross_encoder, steps, passage)
+        gold = with_hops(
+            gold_facts(passage, infer_sentence_scores(cross_encoder, steps, passage) if self.plan.infer else None),
+            steps,
+        )
+        return [QuestionFacts(each.qid, tuple(found.get(each.qid, ())), tuple(gold(each))) for each in examples]
 
     # What is trained
 
     def _train(self, folder: Path, heads: Sequence[str], origin: str | Path, config: TrainConfig) -> Mapping[str, Any]:
-        reading = self._origin(origin, heads)
-        made = {head: self._task(reading, head) for head in heads}
+        cross_encoder = self._origin(origin, heads)
+        made = {head: self._task(cross_encoder, head) for head in heads}
         tasks = {head: task for head, (task, _) in made.items() if task.records}
         if "sentences" in heads and "sentences" not in tasks:
             raise DatasetError(
@@ -172,12 +182,12 @@ class CrossEncoderTraining:
         if not tasks:
             return {"trained": []}
         measures = {head: measure for head, (_, measure) in made.items() if head in tasks and measure is not None}
-        measure = Measure(measures) if measures else None
+        measure = DevMetrics(measures) if measures else None
         task = _together(tasks, self.plan.weights)
-        outcome = train_heads(reading, task, config, folder / "training", evaluate=measure)
-        reading.notes["trained"] = list(tasks)
-        reading.notes.pop(AVERAGED, None)  # what it started from may be a mean, what came of it is none
-        self.run.save(reading, folder)
+        outcome = train_heads(cross_encoder, task, config, folder / "training", evaluate=measure)
+        cross_encoder.notes["trained"] = list(tasks)
+        cross_encoder.notes.pop(AVERAGED, None)  # what it started from may be a mean, what came of it is none
+        self.run.save(cross_encoder, folder)
         measured = measure.again(outcome.best_step == outcome.step) if measure else {}
         return {
             "trained": list(tasks),
@@ -190,61 +200,61 @@ class CrossEncoderTraining:
         """Heads of a backbone, or a cross-encoder to go on from."""
         source = resolve_folder(origin)
         if read_json(source / "config.json").get("format") in OURS:
-            return CrossEncoder.load(component_folder(source, heads[0]), device=self.rounds.device, trainable=True)
+            return CrossEncoder.load(component_folder(source, heads[0]), device=self.hop_order.device, trainable=True)
         chosen = {head: self.plan.heads[head] for head in (HEADS if self.plan.shared else heads)}
-        return CrossEncoder.from_backbone(source, chosen, self.plan.inputs, device=self.rounds.device)
+        return CrossEncoder.from_backbone(source, chosen, self.plan.inputs, device=self.hop_order.device)
 
-    def _task(self, reading: CrossEncoder, head: str) -> tuple[Task, Metrics | None]:
+    def _task(self, cross_encoder: CrossEncoder, head: str) -> tuple[Task, Metrics | None]:
         """A head's training records as a task, and its measure on dev, if there is anything to measure on."""
-        make: Callable[[CrossEncoder, str], Made[Any]] = getattr(self, f"_{head}")
-        train, dev = (make(reading, part) for part in PARTS)
+        make: Callable[[CrossEncoder, str], ExampleSet[Any]] = getattr(self, f"_{head}")
+        train, dev = (make(cross_encoder, part) for part in PARTS)
         for reason, count in train.left_out.items():
             log.info("%s: %s records are left out: %s", head, f"{count:,}", reason)
         if not train.records:
             log.warning("%s: nothing to learn from, so the model will not have it", head)
         kinds: dict[str, tuple[Callable[..., Task], Callable[..., Mapping[str, float]], tuple[Any, ...]]] = {
-            "sentences": (SentenceTask, sentence_metrics, (self.world.passage,)),
+            "sentences": (SentenceTask, sentence_metrics, (self.data.passage,)),
             "facts": (FactTask, fact_metrics, ()),
-            "reranker": (RerankTask, rerank_metrics, (self.world.passage,)),
+            "reranker": (RerankTask, rerank_metrics, (self.data.passage,)),
             "verifier": (VerdictTask, verdict_metrics, ()),
             "answerer": (AnswerTask, answer_metrics, ()),
         }
         kind, metrics, passages = kinds[head]
-        measure = partial(metrics, reading, dev.records, *passages) if dev.records else None
-        task = kind(reading, train.records, *passages, self.plan.learning)
-        task.weights = self.world.weights
+        measure = partial(metrics, cross_encoder, dev.records, *passages) if dev.records else None
+        task = kind(cross_encoder, train.records, *passages, self.plan.learning)
+        task.weights = self.data.weights
         return task, measure
 
-    def _sentences(self, _: CrossEncoder, part: str) -> Made[Any]:
-        most, passage = max(self.plan.negatives), self.world.passage
+    def _sentences(self, _: CrossEncoder, part: str) -> ExampleSet[Any]:
+        most, passage = max(self.plan.negatives), self.data.passage
         scorer = likelihood_scorer(self._examples(part), passage) if self.plan.infer else None
         return self._within(sentence_examples(self._steps(part), passage, negatives=most, scorer=scorer))
 
-    def _reranker(self, _: CrossEncoder, part: str) -> Made[Any]:
+    def _reranker(self, _: CrossEncoder, part: str) -> ExampleSet[Any]:
         most = max(self.plan.negatives)
-        return self._within(rerank_examples(self._steps(part), self.world.passage, negatives=most))
+        return self._within(rerank_examples(self._steps(part), self.data.passage, negatives=most))
 
-    def _within(self, made: Made[Any]) -> Made[Any]:
+    def _within(self, made: ExampleSet[Any]) -> ExampleSet[Any]:
         """With the negatives that the plan allows to each hop."""
         records: Sequence[SentenceExample | RerankExample] = made.records
         made.records = [replace(each, negatives=each.negatives[: self.plan.negatives_at(each.hop)]) for each in records]
         return made
 
-    def _facts(self, _: CrossEncoder, part: str) -> Made[Any]:
+    def _facts(self, _: CrossEncoder, part: str) -> ExampleSet[Any]:
         gold, found = self._kept(part, "gold"), self._kept(part, "found")
         sources = fact_sources(self._readable(part), gold, found)
-        return sources if part == "train" else settled(sources, POOLS)
+        return sources if part == "train" else draw_fixed(sources, POOLS)
 
-    def _verifier(self, reading: CrossEncoder, part: str) -> Made[Any]:
-        labels = reading.outputs("verifier")
+    def _verifier(self, cross_encoder: CrossEncoder, part: str) -> ExampleSet[Any]:
+        labels = cross_encoder.outputs("verifier")
         if part != "train":
-            return settled(verdict_sources(self._readable(part), self._evidence(part), labels))
+            return draw_fixed(verdict_sources(self._readable(part), self._evidence(part), labels))
         evidence = replace(self._evidence(part), incomplete=self.plan.incomplete)
         return verdict_sources(self._readable(part), evidence, labels)
 
-    def _answerer(self, _: CrossEncoder, part: str) -> Made[Any]:
+    def _answerer(self, _: CrossEncoder, part: str) -> ExampleSet[Any]:
         sources = answer_sources(self._readable(part), self._evidence(part))
-        return sources if part == "train" else settled(sources)
+        return sources if part == "train" else draw_fixed(sources)
 
     # What earlier stages made
 
@@ -259,23 +269,23 @@ class CrossEncoderTraining:
         return [step for step in self._steps(part) if step.supervised.qid in qids]
 
     def _examples(self, part: str) -> list[Example]:
-        return [question.example for question in getattr(self.world, part)]
+        return [question.example for question in getattr(self.data, part)]
 
     def _readable(self, part: str) -> list[Example]:
         """Those whose facts are known: what was searched for, and in training what is only read."""
-        return [*self._examples(part), *(each.example for each in self.world.read if part == "train")]
+        return [*self._examples(part), *(each.example for each in self.data.read if part == "train")]
 
-    def _evidence(self, part: str) -> Evidence:
-        return Evidence(self._kept(part, "gold"), self._kept(part, "found"))
+    def _evidence(self, part: str) -> EvidencePools:
+        return EvidencePools(self._kept(part, "gold"), self._kept(part, "found"))
 
     def _kept(self, part: str, which: str) -> FactsOf:
         table = self._scored[part]
         return lambda example: getattr(table[example.qid], which)
 
     @cached_property
-    def _scored(self) -> dict[str, dict[str, Scored]]:
+    def _scored(self) -> dict[str, dict[str, QuestionFacts]]:
         train, dev, read = (
-            {one.qid: one for one in read_all_records(self.run.folder("scores") / f"{part}.jsonl.gz", Scored)}
+            {one.qid: one for one in read_all_records(self.run.folder("scores") / f"{part}.jsonl.gz", QuestionFacts)}
             for part in (*PARTS, READ)
         )
         return {"train": {**train, **read}, "dev": dev}

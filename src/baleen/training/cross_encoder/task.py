@@ -39,7 +39,7 @@ from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pa
 
 
 @dataclass(frozen=True)
-class ReadingTraining:
+class HeadTraining:
     """What heads learn from; the defaults are the paper's.
 
     `negatives` passages are drawn beside the positive one, for stage 1 of the condenser and for the reranker.  The
@@ -65,7 +65,7 @@ class ReadingTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadingBatch:
+class HeadBatch:
     """Some examples of one head: sequences with P places between them, and what should be read there.
 
     `targets` are the head's own.
@@ -85,13 +85,13 @@ class ReadingBatch:
         return self.texts.scores(model, self.head)
 
 
-def load_of(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
+def batch_load(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
     """Of `rows` that are laid out as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
 
 
-def table(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Rows of unequal length side by side (B, n) int64, filled up with 0, and where they are real (B, n) bool."""
     rows = list(rows)
     numbers = np.zeros((len(rows), max([1, *map(len, rows)])), np.int64)
@@ -109,13 +109,13 @@ Metrics = Callable[[], float | Mapping[str, float]]
 class Batches(Protocol):
     """What a task is trained on: a function of step and part alone."""
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch: ...
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch: ...
 
 
 class Task(Protocol):
     """What `train_heads` trains."""
 
-    reading: CrossEncoder
+    cross_encoder: CrossEncoder
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -123,11 +123,11 @@ class Task(Protocol):
 
     def batches(self, batch_size: int, seed: int) -> Batches: ...
 
-    def loss(self, batch: ReadingBatch) -> Mapping[str, Tensor]: ...
+    def loss(self, batch: HeadBatch) -> Mapping[str, Tensor]: ...
 
 
 def train_heads(
-    reading: CrossEncoder,
+    cross_encoder: CrossEncoder,
     task: Task,
     config: TrainConfig,
     folder: str | Path,
@@ -136,12 +136,12 @@ def train_heads(
     resume: bool = True,
 ) -> Outcome:
     """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
-    if task.reading is not reading:
+    if task.cross_encoder is not cross_encoder:
         raise TrainingError("the task is for another cross-encoder than the one that is to be trained")
-    config = override(config, device=str(reading.device))
+    config = override(config, device=str(cross_encoder.device))
     batches = task.batches(config.batch_size, config.seed)
-    about = {**task.about, "reading": to_mapping(reading.config)}
-    trainer = Trainer(reading.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
+    about = {**task.about, "reading": to_mapping(cross_encoder.config)}
+    trainer = Trainer(cross_encoder.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
 
 
@@ -153,13 +153,15 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
 
     head: ClassVar[str]
 
-    def __init__(self, reading: CrossEncoder, records: Sequence[Sample], config: ReadingTraining | None = None) -> None:
-        reading.outputs(self.head)  # which says so where there is no such head
-        self.reading, self.records, self.config = reading, records, config or ReadingTraining()
+    def __init__(
+        self, cross_encoder: CrossEncoder, records: Sequence[Sample], config: HeadTraining | None = None
+    ) -> None:
+        cross_encoder.outputs(self.head)  # which says so where there is no such head
+        self.cross_encoder, self.records, self.config = cross_encoder, records, config or HeadTraining()
         self.weights: Weights = {}
-        self.inputs = reading.inputs.remembering(self.config.remembered)
-        can_pack = partial(can_pack_cross_encoder, reading.model, reading.inputs)
-        self._packing = resolve_packing(self.config.packing, reading.device, can_pack)
+        self.inputs = cross_encoder.inputs.remembering(self.config.remembered)
+        can_pack = partial(can_pack_cross_encoder, cross_encoder.model, cross_encoder.inputs)
+        self._packing = resolve_packing(self.config.packing, cross_encoder.device, can_pack)
         for record in records:
             self.check(record)
 
@@ -167,7 +169,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         """A TrainingError where nothing can be learnt from a record."""
 
     @abstractmethod
-    def lay(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
+    def encode(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
         """The sequences of a record, with what `rng` draws for it, and what `targets` needs to know of it."""
 
     @abstractmethod
@@ -175,10 +177,10 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         """What should be read at the places of a batch, out of what `lay` said of each record."""
 
     @abstractmethod
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
 
-    def lay_out(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
+    def collate(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
         """Sequences as they go through the model."""
         if self._packing:
             return CrossEncoderPack.of(rows)
@@ -195,8 +197,8 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def batches(self, batch_size: int, seed: int) -> HeadBatches:
         return HeadBatches(self, batch_size, seed)
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
-        return self.judge(batch.scores(self.reading.model), batch.targets)
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
+        return self.losses(batch.scores(self.cross_encoder.model), batch.targets)
 
 
 class HeadBatches:
@@ -206,13 +208,13 @@ class HeadBatches:
         weights = weights_of(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
-        laid = [task.lay(task.records[order.row(place)], order.rng(place)) for place in places]
+        laid = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
         rows = [row for rows, _ in laid for row in rows]
-        texts, targets = task.lay_out(rows), task.targets([wanted for _, wanted in laid])
-        return ReadingBatch(task.head, texts, targets, load_of(len(laid), rows, texts))
+        texts, targets = task.collate(rows), task.targets([wanted for _, wanted in laid])
+        return HeadBatch(task.head, texts, targets, batch_load(len(laid), rows, texts))
 
 
 class SharedTask:
@@ -228,8 +230,8 @@ class SharedTask:
             raise ConfigError(f"the tasks are for the heads {heads}, which should be one or more, each once")
         if len(self.weights) != len(heads) or min(self.weights) < 1:
             raise ConfigError(f"weights = {self.weights}, which should be a positive number for each of {heads}")
-        self.reading = self.tasks[0].reading
-        if any(task.reading is not self.reading for task in self.tasks):
+        self.cross_encoder = self.tasks[0].cross_encoder
+        if any(task.cross_encoder is not self.cross_encoder for task in self.tasks):
             raise ConfigError("the tasks are for several cross-encoders, and should share one")
         self._by_head = dict(zip(heads, self.tasks, strict=True))
 
@@ -240,7 +242,7 @@ class SharedTask:
     def batches(self, batch_size: int, seed: int) -> SharedBatches:
         return SharedBatches([task.batches(batch_size, seed) for task in self.tasks], turns(self.weights))
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
         found = self._by_head[batch.head].loss(batch)
         return {"loss": found["loss"], **{f"{batch.head}_{name}": value for name, value in found.items()}}
 
@@ -251,10 +253,10 @@ class SharedBatches:
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
-        rounds, turn = divmod(step, len(self._turns))
+    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+        round_, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
-        own = rounds * self._turns.count(task) + self._turns[:turn].count(task)
+        own = round_ * self._turns.count(task) + self._turns[:turn].count(task)
         return self._batches[task].batch(own, part)
 
 

@@ -33,8 +33,8 @@ from baleen.models.encoder import Encoder
 from baleen.models.markup import passage_text
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
 from baleen.training.data import Question, TrainingData
-from baleen.training.hop_order.fixed import HopOrder, Reach, heuristic_order, oracle_hops, oracle_order
-from baleen.training.hop_order.mining import Corpora, MiningIndex
+from baleen.training.hop_order.fixed import HopOrder, HopRecall, heuristic_order, oracle_hops, oracle_order
+from baleen.training.hop_order.mining import MiningIndex, TokenisedCorpora
 from baleen.training.hop_order.report import inspect, summarise
 from baleen.training.hop_order.supervision import (
     State,
@@ -66,11 +66,11 @@ class HopOrderTraining:
     """The retriever's stages of a run."""
 
     def __init__(
-        self, plan: RetrieverPlan, hops: int, world: TrainingData, run: RunFolder, device: str | None = None
+        self, plan: RetrieverPlan, hops: int, data: TrainingData, run: RunFolder, device: str | None = None
     ) -> None:
-        self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
-        self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
-        self.sentences = likely_sentences(world.passage)  # of gold passages none of whose sentences is known for gold
+        self.plan, self.hops, self.data, self.run, self.device = plan, hops, data, run, device
+        self._collection = {question.example.qid: question.collection for question in (*data.train, *data.dev)}
+        self.sentences = likely_sentences(data.passage)  # of gold passages none of whose sentences is known for gold
         self._kept: tuple[str, MiningIndex] | None = None
         self._clock = StageTimer(1)
 
@@ -104,7 +104,7 @@ class HopOrderTraining:
             encoder = Encoder.load(source, device, dtype, trainable=True)
             encoder = encoder.with_settings(**to_mapping(self.plan.encoder))
         else:
-            sample = list(self.world.passages.values())[:: max(1, len(self.world.passages) // SAMPLE)]
+            sample = list(self.data.passages.values())[:: max(1, len(self.data.passages) // SAMPLE)]
             texts = [passage_text(passage.title, passage.text) for passage in sample]
             encoder = Encoder.from_backbone(source, texts, self.plan.encoder, device=device, dtype=dtype)
         encoder.save(folder / CHECKPOINT)
@@ -122,8 +122,8 @@ class HopOrderTraining:
         """Every query ranked: what it found, or was to find, becomes positives and the query of the next hop."""
         steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
         self.run.write(steps, folder / "steps.jsonl.gz")
-        self.run.write((inspect(step, self.world.passage) for step in steps), folder / "inspected.jsonl")
-        report = summarise(inspect(step, self.world.passage) for step in steps).to_json()
+        self.run.write((inspect(step, self.data.passage) for step in steps), folder / "inspected.jsonl")
+        report = summarise(inspect(step, self.data.passage) for step in steps).to_json()
         return {**report, "mining_seconds": self.mining_seconds()}
 
     def _final(self, folder: Path) -> Mapping[str, Any]:
@@ -141,9 +141,9 @@ class HopOrderTraining:
 
     def _measured(self) -> dict[str, Any]:
         """How far the final retriever gets on dev, and what it took to tell."""
-        haystacks, report = self.haystacks(FINAL), {}
+        mining_index, report = self.mining_index(FINAL), {}
         for dataset, questions in self._dev().items():
-            report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
+            report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(mining_index, questions)]
         return {**report, "mining_seconds": self.mining_seconds()}
 
     # What they train on
@@ -152,19 +152,19 @@ class HopOrderTraining:
     def _orders(self) -> dict[str, HopOrder]:
         """The settled orders, by qid: of questions that keep what their file gives, and as the plan settles the others."""
         found: dict[str, HopOrder] = {}
-        for question in self.world.train:
+        for question in self.data.train:
             example = question.example
             if example.gold and (question.ordered or (self.plan.order == "oracle" and example.order)):
                 found[example.qid] = oracle_order(example)
             elif example.gold and self.plan.order == "heuristic":
-                found[example.qid] = heuristic_order(example, self.world.passage)
+                found[example.qid] = heuristic_order(example, self.data.passage)
         return found
 
     def _states(self, turn: int) -> list[State]:
         """The questions that get to a hop; those without gold passages are left out."""
         if turn > 1:
             return unfinished(self._steps(turn - 1))
-        states = [start(question.example) for question in self.world.train]
+        states = [start(question.example) for question in self.data.train]
         kept = [state for state in states if self._trained_on(state)]
         if len(kept) < len(states):
             log.warning(
@@ -203,7 +203,7 @@ class HopOrderTraining:
 
     def _partly_found(self) -> list[Supervised]:
         steps = (step for turn in range(1, self.hops + 1) for step in self._steps(turn))
-        return [record for step in steps for record in partly_found(step, self.world.passage, self.sentences)]
+        return [record for step in steps for record in partly_found(step, self.data.passage, self.sentences)]
 
     def _step(self, state: State, ranking: Ranking) -> Step:
         step = (self._settled_step if state.example.qid in self._orders else self._latent_step)(state, ranking)
@@ -212,11 +212,11 @@ class HopOrderTraining:
     def _latent_step(self, state: State, ranking: Ranking) -> Step:
         depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
         most, sentences = self.plan.negative_depth, self.sentences
-        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=most, sentences=sentences)
+        return latent_hop(state, ranking, self.data.passage, depth=depth, negative_depth=most, sentences=sentences)
 
     def _settled_step(self, state: State, ranking: Ranking) -> Step:
         due, most, sentences = self._due(state), self.plan.negative_depth, self.sentences
-        return ordered_hop(state, ranking, self.world.passage, positives=due, negative_depth=most, sentences=sentences)
+        return ordered_hop(state, ranking, self.data.passage, positives=due, negative_depth=most, sentences=sentences)
 
     def _due(self, state: State) -> tuple[str, ...]:
         """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
@@ -252,11 +252,11 @@ class HopOrderTraining:
         outcome = train_retriever(
             encoder,
             usable,
-            self.world.passage,
+            self.data.passage,
             folder / "training",
             training,
             self.plan.learning,
-            weights=self.world.weights,
+            weights=self.data.weights,
             tokens=self._corpora.by_pid,
             resume=True,
         )
@@ -268,12 +268,12 @@ class HopOrderTraining:
         return Encoder.load(self.run.folder(stage) / CHECKPOINT, self.device, self._dtype, trainable=trainable)
 
     @cached_property
-    def _corpora(self) -> Corpora:
+    def _corpora(self) -> TokenisedCorpora:
         inputs = self._load(self.run.stages[0]).inputs  # which all retrievers of a run have in common
         with self._clock("tokenise"):
-            return Corpora.of(inputs, self.world)
+            return TokenisedCorpora.of(inputs, self.data)
 
-    def haystacks(self, stage: str) -> MiningIndex:
+    def mining_index(self, stage: str) -> MiningIndex:
         """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
         if self._kept is None or self._kept[0] != stage:
             self.release()
@@ -296,11 +296,11 @@ class HopOrderTraining:
         """Every state with the ranking of its query; a part of them at a time is held."""
         if not states:
             return
-        haystacks = self.haystacks(stage)
+        mining_index = self.mining_index(stage)
         for first in range(0, len(states), RANKED_AT_ONCE):
             part = states[first : first + RANKED_AT_ONCE]
             collections = [self._collection[state.example.qid] for state in part]
-            rankings = haystacks.rank([state.query for state in part], collections, self.plan.negative_depth)
+            rankings = mining_index.rank([state.query for state in part], collections, self.plan.negative_depth)
             yield from zip(part, rankings, strict=True)
 
     def _steps(self, turn: int) -> Iterator[Step]:
@@ -309,22 +309,22 @@ class HopOrderTraining:
     def _dev(self) -> dict[str, list[Question]]:
         """Questions to measure on, by dataset."""
         found: dict[str, list[Question]] = {}
-        for question in self.world.dev:
+        for question in self.data.dev:
             if question.example.gold:
                 found.setdefault(question.dataset, []).append(question)
         return found
 
-    def _reach(self, haystacks: MiningIndex, questions: Sequence[Question]) -> list[Reach]:
+    def _reach(self, mining_index: MiningIndex, questions: Sequence[Question]) -> list[HopRecall]:
         collection = {question.example.qid: question.collection for question in questions}
 
         def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
             collections = [collection[state.example.qid] for state in states]
-            return haystacks.rank([state.query for state in states], collections, depth, seen)
+            return mining_index.rank([state.query for state in states], collections, depth, seen)
 
         return oracle_hops(
             [question.example for question in questions],
             search,
-            self.world.passage,
+            self.data.passage,
             self.plan.depths,
             self.sentences,
         )

@@ -54,12 +54,12 @@ def content_words(text: str) -> frozenset[str]:
 
 def contains(text: str, phrase: str) -> bool:
     """Whether the words of `phrase` stand in `text` one after the other; no words stand nowhere."""
-    return stands_in(words(phrase), spaced(words(text)))
+    return contains_words(words(phrase), join_words(words(text)))
 
 
-def stands_in(phrase: Sequence[str], text: str) -> bool:
+def contains_words(phrase: Sequence[str], text: str) -> bool:
     """The same of words that were found before, `text` being `spaced`."""
-    return bool(phrase) and spaced(phrase) in text
+    return bool(phrase) and join_words(phrase) in text
 
 
 def occurrences(text: str, phrase: str) -> list[Span]:
@@ -89,10 +89,10 @@ def title_overlap(title: str, text: str) -> float:
 
     A run of nothing but words like "of the" does not count.
     """
-    name, where = name_words(title), spaced(words(text))
+    name, where = name_words(title), join_words(words(text))
     for length in range(len(name), 0, -1):
         runs = (name[start : start + length] for start in range(len(name) - length + 1))
-        if any(spaced(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
+        if any(join_words(run) in where for run in runs if length == len(name) or not _EMPTY.issuperset(run)):
             return length / len(name)
     return 0.0
 
@@ -112,6 +112,6 @@ def _placed_words(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def spaced(found: Sequence[str]) -> str:
+def join_words(found: Sequence[str]) -> str:
     """Words as one string, in which those of a phrase are found whole."""
     return f" {' '.join(found)} "

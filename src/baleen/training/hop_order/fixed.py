@@ -109,7 +109,7 @@ Search = Callable[[Sequence[State], int, Sequence[Sequence[str]]], list[Ranking]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach(Record):
+class HopRecall(Record):
     """After one hop of `depth` passages: the share of questions with all gold passages found, and of gold passages."""
 
     hop: int
@@ -124,7 +124,7 @@ def oracle_hops(
     passages: Lookup,
     depths: Sequence[int],
     sentences: SentenceChoice | None = None,
-) -> list[Reach]:
+) -> list[HopRecall]:
     """Take all examples through the hops; passages of earlier hops do not come again, and nothing is searched for in vain.
 
     `search` is given where questions stand, how deep to look, and what each has seen; a question all of whose gold
@@ -148,7 +148,7 @@ def _keep(state: State, ranking: Ranking, passages: Lookup, sentences: SentenceC
     return advance(state, found, oracle_facts(state, found, passages, sentences=sentences))
 
 
-def _reach(hop: int, depth: int, states: Sequence[State]) -> Reach:
+def _reach(hop: int, depth: int, states: Sequence[State]) -> HopRecall:
     shares = [1 - len(state.remaining) / max(1, len(set(state.example.gold))) for state in states]
     count = max(1, len(states))
-    return Reach(hop, depth, sum(state.done for state in states) / count, sum(shares) / count)
+    return HopRecall(hop, depth, sum(state.done for state in states) / count, sum(shares) / count)

@@ -61,7 +61,7 @@ class TokenisedCorpus:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class PassageBlock:
     """Passages of like length: their numbers (P,), and their vectors (P, M, d), on a GPU in float16.
 
     Where a passage has fewer than M vectors that count, its first one is repeated, which changes no maximum.
@@ -71,7 +71,7 @@ class Block:
     vectors: Tensor
 
 
-class Best(NamedTuple):
+class TopPassages(NamedTuple):
     """The best passages of each query by number (Q, k) int64, and their scores (Q, k), -inf where there is none."""
 
     numbers: Tensor
@@ -110,7 +110,7 @@ class ExactIndex:
         with self.clock("encode"):
             self.blocks = self._encoded()
 
-    def _encoded(self) -> list[Block]:
+    def _encoded(self) -> list[PassageBlock]:
         encoder, blocks = self.encoder, []
         ids = [self.corpus.ids[number] for number in self._own]
         with inference(encoder.model, encoder.dtype), progress("encoding", len(ids), "passages") as bar:
@@ -121,11 +121,11 @@ class ExactIndex:
             torch.cuda.synchronize(encoder.device)
         return blocks
 
-    def _encode(self, rows: list[int], ids: Sequence[npt.NDArray[np.int32]]) -> Block:
+    def _encode(self, rows: list[int], ids: Sequence[npt.NDArray[np.int32]]) -> PassageBlock:
         batch = self.encoder.inputs.passage_batch(ids)
         encoded = self.encoder.model.forward_passages(batch.to(self.encoder.device))
         vectors = torch.where(encoded.mask.unsqueeze(2), encoded.vectors, encoded.vectors[:, :1])
-        return Block(torch.tensor(rows, device=self.encoder.device), vectors.to(self._stored_dtype))
+        return PassageBlock(torch.tensor(rows, device=self.encoder.device), vectors.to(self._stored_dtype))
 
     def rank(
         self,
@@ -133,7 +133,7 @@ class ExactIndex:
         k: int,
         exclude: Sequence[Collection[str]] = (),
         *,
-        favoured: Sequence[Collection[str]] = (),
+        boosted: Sequence[Collection[str]] = (),
         bonus: float = 0.0,
     ) -> list[Ranking]:
         """The k best passages of each query, best first, without those that `exclude` has for it.
@@ -143,7 +143,7 @@ class ExactIndex:
         if not queries:
             return []
         with self.clock("search"):
-            best = self._shared(self._best(queries, k, exclude, favoured, bonus))
+            best = self._shared(self._best(queries, k, exclude, boosted, bonus))
             pairs = zip(best.numbers.tolist(), best.scores.tolist(), strict=True)
             return [self._ranking(numbers, scores) for numbers, scores in pairs]
 
@@ -153,35 +153,35 @@ class ExactIndex:
         queries: Sequence[Query],
         k: int,
         exclude: Sequence[Collection[str]],
-        favoured: Sequence[Collection[str]],
+        boosted: Sequence[Collection[str]],
         bonus: float,
-    ) -> Best:
+    ) -> TopPassages:
         """Of the passages held here, k columns wide or as many as the corpus has."""
         vectors = self.encoder.encode_queries(queries)
         order = sorted(range(len(queries)), key=lambda i: _lanes(vectors[i]))
-        best = Best.nothing(len(queries), min(k, len(self.corpus)), self.encoder.device)
+        best = TopPassages.nothing(len(queries), min(k, len(self.corpus)), self.encoder.device)
         with progress("searching", len(queries), "queries") as bar:
             for picked in self._groups(order, vectors):
                 scores = self._scores([vectors[i] for i in picked])
                 for row, i in enumerate(picked):
-                    if favoured:
-                        scores[row, self._columns(favoured[i])] += bonus
+                    if boosted:
+                        scores[row, self._columns(boosted[i])] += bonus
                     if exclude:
                         scores[row, self._columns(exclude[i])] = -torch.inf
                 best.take(picked, scores)
                 bar.advance(len(picked))
-        return Best(best.numbers * self.processes.size + self.processes.rank, best.scores)
+        return TopPassages(best.numbers * self.processes.size + self.processes.rank, best.scores)
 
     def _columns(self, pids: Collection[str]) -> list[int]:
         """Where passages stand among those held here."""
         numbers = (self._number[pid] for pid in pids)
         return [number // self.processes.size for number in numbers if number in self._own]
 
-    def _shared(self, best: Best) -> Best:
+    def _shared(self, best: TopPassages) -> TopPassages:
         """The best of all processes' best."""
         numbers, scores = map(self.processes.side_by_side, best)
         found = scores.topk(best.scores.shape[1], dim=1)
-        return Best(numbers.gather(1, found.indices).cpu(), found.values.cpu())
+        return TopPassages(numbers.gather(1, found.indices).cpu(), found.values.cpu())
 
     def _groups(self, order: Sequence[int], vectors: Sequence[QueryVectors]) -> Iterator[tuple[int, ...]]:
         """Queries of like length, as many together as the budget allows: of their scores, and of their matches."""
@@ -252,16 +252,16 @@ class MiningIndex:
         k: int,
         exclude: Sequence[Collection[str]] = (),
         *,
-        favoured: Sequence[Collection[str]] = (),
+        boosted: Sequence[Collection[str]] = (),
         bonus: float = 0.0,
     ) -> list[Ranking]:
         """The k best passages of each query in its collection; see `Haystack.rank`."""
         found: dict[int, Ranking] = {}
         for name in dict.fromkeys(collections):
             places = [place for place, own in enumerate(collections) if own == name]
-            without, raised = ([pids[place] for place in places] if pids else () for pids in (exclude, favoured))
+            without, raised = ([pids[place] for place in places] if pids else () for pids in (exclude, boosted))
             asked = [queries[place] for place in places]
-            rankings = self._stack(name).rank(asked, k, without, favoured=raised, bonus=bonus)
+            rankings = self._stack(name).rank(asked, k, without, boosted=raised, bonus=bonus)
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(queries))]
 
@@ -271,7 +271,7 @@ class MiningIndex:
         return self._stacks[name]
 
 
-class Corpora(dict[str, TokenisedCorpus]):
+class TokenisedCorpora(dict[str, TokenisedCorpus]):
     """The tokens of every collection of a world."""
 
     @cached_property
@@ -280,10 +280,7 @@ class Corpora(dict[str, TokenisedCorpus]):
         return {pid: ids for corpus in self.values() for pid, ids in zip(corpus.pids, corpus.ids, strict=True)}
 
     @classmethod
-    def of(cls, inputs: RetrieverInputs, world: TrainingData) -> Self:
+    def of(cls, inputs: RetrieverInputs, data: TrainingData) -> Self:
         return cls(
-            {
-                name: TokenisedCorpus.of(inputs, (world.passages[pid] for pid in pids))
-                for name, pids in world.pids.items()
-            }
+            {name: TokenisedCorpus.of(inputs, (data.passages[pid] for pid in pids)) for name, pids in data.pids.items()}
         )

@@ -14,7 +14,7 @@ from baleen.training.hop_order.supervision import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Record):
+class FoundPassage(Record):
     """A gold passage that became a positive, at which rank (from 1; None: it was not ranked)."""
 
     pid: str
@@ -23,7 +23,7 @@ class Found(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected(Record):
+class HopReport(Record):
     """One hop of one example: which gold passages it took, which facts it added, which are still to be found.
 
     `fallback` says that the passage lies beyond the depth at which positives are taken.
@@ -32,7 +32,7 @@ class Inspected(Record):
     qid: str
     hop: int
     text: str
-    found: tuple[Found, ...]
+    found: tuple[FoundPassage, ...]
     facts: tuple[Fact, ...]
     remaining: tuple[str, ...]
     fallback: bool = False
@@ -70,7 +70,7 @@ class Summary(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement(Record):
+class OrderAgreement(Record):
     """How alike two orderings are, over the claims (and gold passages of them) that both have.
 
     `identical` claims fall into the same hops; `same_hop` of the `golds` stand in the same one; of the `pairs` of gold
@@ -85,16 +85,16 @@ class Agreement(Record):
     same_pairs: int
 
 
-def inspect(step: Step, passages: Lookup) -> Inspected:
+def inspect(step: Step, passages: Lookup) -> HopReport:
     """What a person may want to know of one hop."""
     supervised, state = step.supervised, step.state
-    found = tuple(Found(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
-    return Inspected(
+    found = tuple(FoundPassage(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
+    return HopReport(
         supervised.qid, supervised.hop, supervised.query.text, found, step.facts, state.remaining, step.fallback
     )
 
 
-def summarise(inspected: Iterable[Inspected]) -> Summary:
+def summarise(inspected: Iterable[HopReport]) -> Summary:
     """What the hops of all examples add up to; an example counts as far as it got."""
     lines = sorted(inspected, key=lambda line: line.hop)
     last = {line.qid: line for line in lines}
@@ -108,7 +108,7 @@ def summarise(inspected: Iterable[Inspected]) -> Summary:
     )
 
 
-def orders(inspected: Iterable[Inspected]) -> dict[str, HopOrder]:
+def orders(inspected: Iterable[HopReport]) -> dict[str, HopOrder]:
     """The order of hops that each example came to, by qid; hops that found nothing are left out."""
     found: dict[str, HopOrder] = {}
     for line in sorted(inspected, key=lambda line: line.hop):
@@ -117,7 +117,7 @@ def orders(inspected: Iterable[Inspected]) -> dict[str, HopOrder]:
     return found
 
 
-def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agreement:
+def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> OrderAgreement:
     """Compare two orderings by qid: latent against heuristic, say, or against an oracle."""
     shared = [(_places(one[qid]), _places(other[qid])) for qid in one if qid in other]
     golds = [(a[pid], b[pid]) for a, b in shared for pid in a if pid in b]
@@ -126,7 +126,7 @@ def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agr
         for a, b in shared
         for first, second in combinations([pid for pid in a if pid in b], 2)
     ]
-    return Agreement(
+    return OrderAgreement(
         claims=len(shared),
         identical=sum(a == b for a, b in shared),
         golds=len(golds),
@@ -136,7 +136,7 @@ def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agr
     )
 
 
-def _hop(hop: int, lines: list[Inspected]) -> HopSummary:
+def _hop(hop: int, lines: list[HopReport]) -> HopSummary:
     ranks = [one.rank for line in lines for one in line.found if one.rank is not None]
     return HopSummary(
         hop,
