@@ -10,7 +10,6 @@ Of several processes all do the work of a stage, and the first one writes; a sta
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -24,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from baleen.core.config import refuse_removed
 from baleen.core.errors import ConfigError, TrainingError
-from baleen.core.files import write_each, write_records
+from baleen.core.files import lock, write_each, write_records
 from baleen.core.records import Record
 from baleen.training.loop.distributed import Processes
 
@@ -90,7 +89,7 @@ class RunFolder:
         self.processes.wait()
 
     def write_each(self, make: Callable[[Item], Record], items: Sequence[Item], file: Path, doing: str) -> None:
-        """`write_each` of record_files.py by the first process."""
+        """`write_each` of files.py by the first process."""
         if self.processes.first:
             write_each(make, items, file, doing)
         self.processes.wait()
@@ -111,10 +110,8 @@ class RunFolder:
         fresh = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process: what it forks may outlive it
-            except (BlockingIOError, PermissionError):
-                raise TrainingError(f"{self.root}: another process is training here; wait for it to end") from None
+            refusal = TrainingError(f"{self.root}: another process is training here; wait for it to end")
+            lock(file, refusal, shared_with_forks=False)  # forked workers may outlive the run
             try:
                 yield
             finally:
