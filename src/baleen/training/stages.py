@@ -56,7 +56,9 @@ class RunFolder:
         file = self.folder(stage) / DONE
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 
-    def do(self, stage: str, work: Callable[..., Report], *arguments: Any, alone: bool = False) -> dict[str, Any]:
+    def run_stage(
+        self, stage: str, work: Callable[..., Report], *arguments: Any, first_process_only: bool = False
+    ) -> dict[str, Any]:
         """Run `work(folder, *arguments)` unless the stage is done; its report, with the seconds that it took.
 
         A stage that was broken off finds its folder as it left it.  `alone` leaves the work to the first process.
@@ -69,16 +71,16 @@ class RunFolder:
         folder, start = self.folder(stage), time.monotonic()
         log.info("%s: %s", place, "goes on" if folder.exists() else "starts")
         folder.mkdir(parents=True, exist_ok=True)
-        report = work(folder, *arguments) if self.processes.first or not alone else {}
+        report = work(folder, *arguments) if self.processes.first or not first_process_only else {}
         self.processes.wait()
         if self.processes.first:
             write_json(folder / DONE, {**report, "seconds": round(time.monotonic() - start, 2)})
         report = self._agreed_report(stage) or {}
-        log.info("%s: done in %s", place, spell(report["seconds"]))
+        log.info("%s: done in %s", place, format_duration(report["seconds"]))
         return report
 
     def _agreed_report(self, stage: str) -> dict[str, Any] | None:
-        return self.processes.agreed(self.report(stage) if self.processes.first else None)
+        return self.processes.broadcast(self.report(stage) if self.processes.first else None)
 
     def write(self, records: Iterable[Record], file: Path) -> None:
         """`write_records` by the first process; the others make their records too, as that may take all of them."""
@@ -101,7 +103,7 @@ class RunFolder:
         self.processes.wait()
 
     @contextmanager
-    def sole(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Be the one run in this folder: a second would take what the first is writing for what was left behind."""
         if not self.processes.first:
             yield
@@ -127,7 +129,7 @@ class RunFolder:
     def _content(self) -> list[Path]:
         return [path for path in self.root.iterdir() if path.name != LOCK]
 
-    def begin(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
+    def start(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
         """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
 
         With `first`, that stage and those after it start anew, under this plan, on what the stages before it made:
@@ -184,7 +186,7 @@ class RunFolder:
             shutil.rmtree(self.folder(stage), ignore_errors=True)
 
 
-def spell(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`7.3 s`, `12 min 5 s`, `3 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"

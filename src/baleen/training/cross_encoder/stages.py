@@ -59,7 +59,7 @@ from baleen.training.data import Question, TitleMentions, TrainingData
 from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.supervision import Step, latent_hop, start
 from baleen.training.loop.config import TrainConfig
-from baleen.training.plan import APART, CrossEncoderPlan
+from baleen.training.plan import SEPARATE_HEADS, CrossEncoderPlan
 from baleen.training.stages import CHECKPOINT, RunFolder
 
 log = logging.getLogger(__name__)
@@ -83,17 +83,17 @@ class CrossEncoderTraining:
     def train(self) -> None:
         """Every stage that is not done yet."""
         plan = self.plan
-        self.run.do("rankings", self._rankings)
+        self.run.run_stage("rankings", self._rankings)
         self.hop_order.release()
         first = ["sentences", "reranker"] if plan.shared else ["sentences"]
-        self.run.do("sentences", self._train, first, plan.backbone, plan.first)
-        self.run.do("scores", self._scores)
+        self.run.run_stage("sentences", self._train, first, plan.backbone, plan.first)
+        self.run.run_stage("scores", self._scores)
         if plan.shared:
             start_from = self.run.folder("sentences") / CHECKPOINT
-            self.run.do("reading", self._train, list(HEADS), start_from, plan.training)
+            self.run.run_stage("reading", self._train, list(HEADS), start_from, plan.training)
         else:
-            for head in APART:
-                self.run.do(head, self._train, [head], plan.backbone, plan.training_of(head))
+            for head in SEPARATE_HEADS:
+                self.run.run_stage(head, self._train, [head], plan.backbone, plan.training_of(head))
 
     # What is read
 
@@ -120,7 +120,7 @@ class CrossEncoderTraining:
         for hop in range(1, self.hops + 1):
             qids = [state.example.qid for state in states]
             queries, collections = [state.query for state in states], [where[qid] for qid in qids]
-            named = [names.named(*asked) for asked in zip(queries, collections, strict=True)] if names else ()
+            named = [names.mentioned(*asked) for asked in zip(queries, collections, strict=True)] if names else ()
             rankings = mining_index.rank(
                 queries, collections, depth, [seen[qid] for qid in qids], boosted=named, bonus=bonus
             )
@@ -143,17 +143,20 @@ class CrossEncoderTraining:
         """Stage 1 over all that was found, and over the gold passages whose sentences are not known."""
         cross_encoder = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.hop_order.device)
         processes, counts, agreement = self.run.processes, {}, {}
-        read, made = [each.example for each in self.data.read], facts_without_search(self.data.passage, self.plan.infer)
+        read, made = (
+            [each.example for each in self.data.unsearched],
+            facts_without_search(self.data.passage, self.plan.infer),
+        )
         self.run.write_each(made, read, folder / f"{READ}.jsonl.gz", "laying out")
         for part in PARTS:
-            own = processes.own(self._examples(part))
+            own = processes.shard(self._examples(part))
             steps = self._steps_of(part, own)
-            records = processes.collected(self._scored_by(cross_encoder, own, steps))
+            records = processes.gather(self._scored_by(cross_encoder, own, steps))
             self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
             if self.plan.infer:
                 known = sentence_agreement(cross_encoder, steps, self.data.passage)
-                agreement[part] = add_agreements(processes.collected([known])).to_json()
+                agreement[part] = add_agreements(processes.gather([known])).to_json()
         return {"sentences": counts, "agreement": agreement, "unsearched": len(read)}
 
     def _scored_by(
@@ -273,7 +276,7 @@ class CrossEncoderTraining:
 
     def _readable(self, part: str) -> list[Example]:
         """Those whose facts are known: what was searched for, and in training what is only read."""
-        return [*self._examples(part), *(each.example for each in self.data.read if part == "train")]
+        return [*self._examples(part), *(each.example for each in self.data.unsearched if part == "train")]
 
     def _evidence(self, part: str) -> EvidencePools:
         return EvidencePools(self._kept(part, "gold"), self._kept(part, "found"))

@@ -33,7 +33,7 @@ from baleen.models.pairs import CrossInput
 from baleen.models.tokens import to_device
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Asked, Order, Part, Weights, weights_of
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, QuestionRecord, Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder, resolve_packing
 
@@ -101,7 +101,7 @@ def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(numbers), torch.from_numpy(real)
 
 
-Sample = TypeVar("Sample", bound=Asked)
+Sample = TypeVar("Sample", bound=QuestionRecord)
 Wanted = TypeVar("Wanted")
 Metrics = Callable[[], float | Mapping[str, float]]
 
@@ -109,7 +109,7 @@ Metrics = Callable[[], float | Mapping[str, float]]
 class Batches(Protocol):
     """What a task is trained on: a function of step and part alone."""
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch: ...
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch: ...
 
 
 class Task(Protocol):
@@ -188,7 +188,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
 
     @property
     def about(self) -> dict[str, Any]:
-        digest = hashlib.sha256(repr(weights_of(self.records, self.weights) or "").encode())
+        digest = hashlib.sha256(repr(record_weights(self.records, self.weights) or "").encode())
         for record in self.records:
             digest.update(repr(record).encode())
         settings = {name: value for name, value in to_mapping(self.config).items() if name != "remembered"}
@@ -205,10 +205,10 @@ class HeadBatches:
     """Batches of one task for any step, drawn by `seed`."""
 
     def __init__(self, task: CrossEncoderTask[Any, Any], batch_size: int, seed: int) -> None:
-        weights = weights_of(task.records, task.weights)
+        weights = record_weights(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
         laid = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
@@ -253,7 +253,7 @@ class SharedBatches:
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         round_, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
         own = round_ * self._turns.count(task) + self._turns[:turn].count(task)

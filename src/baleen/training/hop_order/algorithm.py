@@ -86,14 +86,14 @@ class HopOrderTraining:
     def train(self) -> None:
         """Every stage that is not done yet."""
         if self.plan.ready is not None:
-            self.run.do(FINAL, self._take, self.plan.ready)
+            self.run.run_stage(FINAL, self._take, self.plan.ready)
             return
-        self.run.do("start", self._start, alone=True)
+        self.run.run_stage("start", self._start, first_process_only=True)
         for turn in range(1, self.hops + 1):
             if self.plan.trains(turn):
-                self.run.do(f"retriever-{turn}", self._train_for, turn)
-            self.run.do(f"hop-{turn}", self._hop, turn)
-        self.run.do(FINAL, self._final)
+                self.run.run_stage(f"retriever-{turn}", self._train_for, turn)
+            self.run.run_stage(f"hop-{turn}", self._hop, turn)
+        self.run.run_stage(FINAL, self._final)
 
     # Stages
 
@@ -183,7 +183,7 @@ class HopOrderTraining:
     def _first_targets(self, folder: Path) -> list[Supervised]:
         """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
         file = folder / "records.jsonl.gz"
-        if not self.run.processes.agreed(file.exists()):
+        if not self.run.processes.broadcast(file.exists()):
             ranked = self._ranked("start", self._states(1))
             self.run.write((self._thinned(self._first_target(state, own)) for state, own in ranked), file)
         return list(read_records(file, Supervised))

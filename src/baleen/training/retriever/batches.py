@@ -18,7 +18,7 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.types import Lookup, Query
 from baleen.models.tokens import RetrieverInputs, move_tensors
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Order, Part, Weights, weights_of
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, Weights, record_weights
 from baleen.training.packing import RetrieverGroups, RetrieverPack
 from baleen.training.retriever.rows import Ids, PassageRows, QueryRows, Row, pad_token
 
@@ -103,14 +103,14 @@ class RetrieverBatches:
         _check(records, config)
         self._packing, self._pad = packing, pad_token(inputs)
         self._records, self._config = records, config
-        self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
+        self._order = Order(len(records), batch_size, seed, record_weights(records, weights))
         self._queries = QueryRows(inputs, lambda row: records[row].query)
         self._passages = PassageRows(inputs, passage, tokens)
         self._gold: dict[str, set[str]] = {}
         for record in records:
             self._gold.setdefault(record.qid, set()).update(record.positives)
 
-    def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> RetrieverBatch:
         places = self._order.places(step, part)
         rows = [self._order.row(place) for place in places]
         records = [self._records[row] for row in rows]

@@ -28,7 +28,7 @@ from baleen.core.types import Lookup
 from baleen.index.scoring import FACTS_FOCUS, QUERY_FOCUS, focus, focused_score
 from baleen.models.encoder import Encoder
 from baleen.training.loop.config import TrainConfig
-from baleen.training.loop.sampling import Weights, weights_of
+from baleen.training.loop.sampling import Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
 from baleen.training.packing import can_pack_retriever, resolve_packing
@@ -143,7 +143,7 @@ def train_retriever(
 
 def _about(encoder: Encoder, records: Sequence[Target], weights: Weights | None) -> dict[str, Any]:
     """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
-    digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
+    digest = hashlib.sha256(repr(record_weights(records, weights) or "").encode())
     for record in records:
         digest.update(f"{record.qid}\t{record.hop}\t{record.positives}\t{len(record.negatives)}\n".encode())
     return {"encoder": to_mapping(encoder.config), "records": digest.hexdigest()[:16]}
