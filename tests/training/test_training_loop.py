@@ -567,7 +567,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
         "outcome, _ = train(pathlib.Path(sys.argv[1]), settings(batch_size=8), toy=Toy(dropout=0.0), resume=True)\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
         [*command, str(tmp_path / "two")], env=environment, capture_output=True, text=True, check=False
     )
