@@ -78,7 +78,7 @@ def taken_up(
 ) -> HopOrderTraining:
     """A run in `folder`, old or new, that has done nothing yet this time."""
     run = RunFolder(folder, HopOrderTraining.stages(plan, hops))
-    run.begin(to_mapping(plan), first)
+    run.start(to_mapping(plan), first)
     return HopOrderTraining(plan, hops, data, run, device)
 
 

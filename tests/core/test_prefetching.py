@@ -15,7 +15,7 @@ from baleen.core.parallel import forks_are_safe
 from baleen.training.loop import prefetching, trainer
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
-from baleen.training.loop.prefetching import helpers, prefetch
+from baleen.training.loop.prefetching import prefetch, prefetch_processes
 from baleen.training.loop.sampling import Part
 from baleen.training.loop.trainer import Trainer
 
@@ -118,10 +118,10 @@ def test_forking_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_processor_trains_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert helpers(torch.device("cpu")) == 0
+    assert prefetch_processes(torch.device("cpu")) == 0
     for count, wanted in ((1, 0), (2, 1), (16, 4)):
         monkeypatch.setattr(prefetching, "cores_per_process", lambda count=count: count)
-        assert helpers(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
+        assert prefetch_processes(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
 
 
 class Numbers:
@@ -138,7 +138,7 @@ class Numbers:
 
 def test_who_makes_the_batches_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = trained(tmp_path / "alone")
-    monkeypatch.setattr(trainer, "helpers", lambda _: 2)
+    monkeypatch.setattr(trainer, "prefetch_processes", lambda _: 2)
     assert trained(tmp_path / "helped") == alone
 
 

@@ -22,7 +22,7 @@ from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import oracle_hops
 from baleen.training.hop_order.mining import MiningIndex, TokenisedCorpora
 from baleen.training.plan import RetrieverPlan, read_plan
-from baleen.training.run import explain, stages, train
+from baleen.training.run import explain, stage_names, train
 from baleen.training.stages import DONE
 from card_fakes import load_script
 from rounds_fakes import taken_up, toy_collection
@@ -80,7 +80,7 @@ def copied(ready: Path, tmp_path: Path) -> Path:
 
 
 def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None:
-    assert stages(read_plan(toy.folder / "ready.toml")) == STAGES
+    assert stage_names(read_plan(toy.folder / "ready.toml")) == STAGES
     summary = read_json(ready / "summary.json")
     assert list(summary["stages"]) == STAGES
     assert not (ready / "retriever" / "training").exists()
@@ -158,10 +158,10 @@ def test_a_retriever_lies_beside_the_plan_or_goes_by_a_name(
     shutil.copytree(trained / "model", tmp_path / "known" / "a-model")
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "known"))
     plan = write_plan(toy.folder, "named", taking("a-model"), (PLAN[READING:], ""))
-    assert read_plan(plan).placed_retriever.ready == "a-model"
+    assert read_plan(plan).resolved_retriever.ready == "a-model"
     summary = run(plan, tmp_path / "run")
     assert summary["stages"]["retriever"]["ready"] == "a-model"
-    assert read_plan(toy.folder / "ready.toml").placed_retriever.ready == str(toy.folder / "trained" / "model")
+    assert read_plan(toy.folder / "ready.toml").resolved_retriever.ready == str(toy.folder / "trained" / "model")
 
 
 @pytest.mark.parametrize(

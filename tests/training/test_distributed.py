@@ -27,7 +27,7 @@ class Beside(Processes):
         for tensor, other in zip(held, self.others or map(torch.zeros_like, held), strict=True):
             tensor.copy_((tensor + other) / 2)
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
+    def gather_columns(self, tensor: Tensor) -> Tensor:
         return torch.cat([self.others.pop(0), tensor], dim=1)
 
 
@@ -38,7 +38,7 @@ class Before(Processes):
     size: int = 2
     kept: list[Tensor] = field(default_factory=list)
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
+    def gather_columns(self, tensor: Tensor) -> Tensor:
         self.kept.append(tensor)
         return tensor
 
@@ -46,17 +46,17 @@ class Before(Processes):
 def test_one_process_shares_with_nobody() -> None:
     alone = Processes()
     assert alone.first
-    assert alone.own([1, 2, 3]) == [1, 2, 3]
-    assert alone.collected((1, 2)) == [1, 2]
-    assert alone.agreed("this") == "this"
+    assert alone.shard([1, 2, 3]) == [1, 2, 3]
+    assert alone.gather((1, 2)) == [1, 2]
+    assert alone.broadcast("this") == "this"
     tensor = torch.ones(2, 3)
-    assert alone.side_by_side(tensor) is tensor
+    assert alone.gather_columns(tensor) is tensor
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_shares_are_all_of_it_in_order(size: int) -> None:
     items = list(range(5))
-    shares = [Processes(rank, size).own(items) for rank in range(size)]
+    shares = [Processes(rank, size).shard(items) for rank in range(size)]
     assert [item for share in shares for item in share] == items
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 

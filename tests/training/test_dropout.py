@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
-from baleen.training.loop.optimizer import dropping
+from baleen.training.loop.optimizer import override_dropout
 from training_fakes import Toy, settings, train
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 40}
@@ -36,7 +36,7 @@ def test_without_dropout_a_model_that_learns_makes_what_it_would_make_at_rest(ma
     with torch.no_grad():
         at_rest = model.eval()(ids).last_hidden_state
         model.train()
-        with dropping(model, 0.0):
+        with override_dropout(model, 0.0):
             assert torch.allclose(model(ids).last_hidden_state, at_rest, atol=1e-6)
         assert not torch.allclose(model(ids).last_hidden_state, at_rest, atol=1e-2)
 
@@ -47,7 +47,7 @@ def test_every_rate_is_its_own_again_even_after_an_error() -> None:
     assert set(own) == {0.2, 0.3}
 
     def fail() -> None:
-        with dropping(model, 0.7):
+        with override_dropout(model, 0.7):
             assert set(rates(model)) == {0.7}
             raise RuntimeError
 
@@ -58,7 +58,7 @@ def test_every_rate_is_its_own_again_even_after_an_error() -> None:
 
 def test_none_leaves_a_model_as_it_is() -> None:
     toy = Toy(dropout=0.4)
-    with dropping(toy, None):
+    with override_dropout(toy, None):
         assert toy.dropout.p == 0.4
     assert toy.dropout.p == 0.4
 

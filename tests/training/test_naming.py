@@ -29,8 +29,8 @@ def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
     names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
-    assert [names.named(query, "all") for query in asked] == [follower.named(query) for query in asked]
-    assert any(names.named(query, "all") for query in asked)
+    assert [names.mentioned(query, "all") for query in asked] == [follower.named(query) for query in asked]
+    assert any(names.mentioned(query, "all") for query in asked)
 
 
 TOWN = Passage("a/town", "Vardal", "A town.")
@@ -41,26 +41,26 @@ OTHER = Passage("b/town", "Vardal", "Another town.")
 def test_a_collection_is_for_itself() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR], b=[OTHER]))
     asked = Query("Who is the mayor of Vardal?")
-    assert names.named(asked, "a") == {"a/town": CLAIM}
-    assert names.named(asked, "b") == {"b/town": CLAIM}
+    assert names.mentioned(asked, "a") == {"a/town": CLAIM}
+    assert names.mentioned(asked, "b") == {"b/town": CLAIM}
 
 
 def test_what_carries_a_fact_names_others_and_not_itself() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR]))
     for _ in range(2):  # the second time it is known
-        assert names.named(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
+        assert names.mentioned(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
 
 
 @pytest.mark.parametrize(("bearers", "named"), [(MAX_SAME_TITLE, MAX_SAME_TITLE), (MAX_SAME_TITLE + 1, 0)])
 def test_a_name_that_too_many_bear_says_nothing(bearers: int, named: int) -> None:
     names = TitleMentions(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
-    assert len(names.named(Query("Where is Vardal?"), "a")) == named
+    assert len(names.mentioned(Query("Where is Vardal?"), "a")) == named
 
 
 def test_of_a_list_the_first_are_taken() -> None:
     towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MOST_NAMED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
     names = TitleMentions(world_of(a=[*towns, listed]))
-    found = names.named(Query("Which towns?", (fact_of("a/list"),)), "a")
+    found = names.mentioned(Query("Which towns?", (fact_of("a/list"),)), "a")
     assert list(found) == [town.pid for town in towns[:MOST_NAMED]]
     assert set(found.values()) == {"a/list"}

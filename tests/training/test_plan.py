@@ -15,7 +15,7 @@ from baleen.models.cross_encoder import THREE_LABELS
 from baleen.training.data import CollectionPlan, Source
 from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import CrossEncoderPlan, RetrieverPlan, RunPlan, read_plan
-from baleen.training.run import stages
+from baleen.training.run import stage_names
 from run_fakes import without, write_plan
 
 RUNS = Path(__file__).parents[2] / "runs"
@@ -37,20 +37,20 @@ def test_a_plan_is_read_with_everything_in_it(tmp_path: Path) -> None:
 def test_a_plan_may_train_a_retriever_alone(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path, "alone", without("[reading]")))
     assert plan.reading is None
-    assert stages(plan) == ["start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
+    assert stage_names(plan) == ["start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
 
 
 def test_stages_of_shared_and_of_separate_backbones(tmp_path: Path) -> None:
     shared = read_plan(write_plan(tmp_path))
     apart = read_plan(write_plan(tmp_path, "apart", ("shared = true", "shared = false")))
     first = ["start", "retriever-1", "hop-1", "hop-2", "retriever", "rankings", "sentences", "scores"]
-    assert stages(shared) == [*first, "reading", "model"]
-    assert stages(apart) == [*first, "facts", "reranker", "verifier", "answerer", "model"]
+    assert stage_names(shared) == [*first, "reading", "model"]
+    assert stage_names(apart) == [*first, "facts", "reranker", "verifier", "answerer", "model"]
 
 
 def test_what_is_told_of_a_plan_is_json_without_its_place(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path))
-    told = json.loads(json.dumps(plan.told()))
+    told = json.loads(json.dumps(plan.to_json()))
     assert "root" not in told
     source = {"dataset": "own", "file": "train.jsonl", "weight": 1.0, "limit": None, "order": "plan"}
     assert told["collections"][0]["train"] == [{**source, "searched": True}]
@@ -82,15 +82,15 @@ def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
 
 def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
     """So that a run which was begun before there was such a setting goes on."""
-    bare = read_plan(write_plan(tmp_path, "bare")).told()
+    bare = read_plan(write_plan(tmp_path, "bare")).to_json()
     assert "ready" not in bare["retriever"]
     assert "named_bonus" not in bare["reading"]
-    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nnamed_bonus = 2.0"))).told()
+    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nnamed_bonus = 2.0"))).to_json()
     assert named["reading"] == {**bare["reading"], "named_bonus": 2.0}
     assert "dropout" not in bare["retriever"]["training"]
     assert "dropout" not in bare["reading"]["first"]
     undropped = ("[retriever.training]", "[retriever.training]\ndropout = 0.0")
-    told = read_plan(write_plan(tmp_path, "undropped", undropped)).told()
+    told = read_plan(write_plan(tmp_path, "undropped", undropped)).to_json()
     assert told["retriever"]["training"] == {**bare["retriever"]["training"], "dropout": 0.0}
 
 
@@ -208,7 +208,7 @@ def test_the_plans_that_come_with_the_code_can_be_read(file: Path) -> None:
     plan = read_plan(file)
     assert isinstance(plan, RunPlan)
     assert isinstance(plan.retriever, RetrieverPlan)
-    assert stages(plan)[-1] == "model"
+    assert stage_names(plan)[-1] == "model"
 
 
 @pytest.mark.parametrize(

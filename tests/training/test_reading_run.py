@@ -82,11 +82,11 @@ def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
     retriever = learning_plan(toy.backbone(toy.folder / "backbone"), depths=(3, 3))
     run = RunFolder(toy.folder / "run", [*HopOrderTraining.stages(retriever, HOPS), *plan.stages])
     hop_order = HopOrderTraining(retriever, HOPS, toy_collection(toy.folder), run, "cpu")
-    run.do("start", hop_order._start)
+    run.run_stage("start", hop_order._start)
     shutil.copytree(run.folder("start"), run.folder("retriever"))
     cross_encoder = CrossEncoderTraining(plan, hop_order)
-    run.do("rankings", cross_encoder._rankings)
-    run.do("sentences", cross_encoder._train, ["sentences"], plan.backbone, plan.first)
+    run.run_stage("rankings", cross_encoder._rankings)
+    run.run_stage("sentences", cross_encoder._train, ["sentences"], plan.backbone, plan.first)
     return cross_encoder
 
 
@@ -116,9 +116,9 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncode
     The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
     a thousand steps.
     """
-    read.run.do("scores", read._scores)
+    read.run.run_stage("scores", read._scores)
     origin = read.run.folder("sentences") / "checkpoint"
-    read.run.do("reading", read._train, ["facts"], origin, read.plan.training)
+    read.run.run_stage("reading", read._train, ["facts"], origin, read.plan.training)
     print(dev(read, "reading"))
     assert dev(read, "reading")["facts_metric"] >= 0.9
     assert dev(read, "reading")["facts_exact"] >= 0.75

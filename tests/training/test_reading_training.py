@@ -37,7 +37,6 @@ from baleen.training.cross_encoder.metrics import (
     sentence_metrics,
     verdict_metrics,
 )
-from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.cross_encoder.reader_examples import EvidencePools, VerdictExample, answer_sources, verdict_sources
 from baleen.training.cross_encoder.task import (
     CrossEncoderTask,
@@ -50,6 +49,7 @@ from baleen.training.cross_encoder.task import (
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import read_log
 from baleen.training.loop.sampling import Part
+from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder
 from fakes import CORPUS, bert_folder, electra_folder, roberta_folder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -149,17 +149,17 @@ HEAD_NAMES = list(HEADS)
 
 def places_of(batch: HeadBatch) -> list[tuple[list[int], int]]:
     """The sequence and the place in it behind every score, in the order of the scores."""
-    if isinstance(batch.texts, Packed):
+    if isinstance(batch.texts, CrossEncoderPack):
         return packed_places(batch.texts)
     found = [
         (group.ids[row][group.attention[row]].tolist(), int(place))
-        for group in batch.texts.groups
+        for group in batch.texts.batches
         for row, place in zip(group.rows, group.places, strict=True)
     ]
     return [found[place] for place in batch.texts.order]
 
 
-def packed_places(packed: Packed) -> list[tuple[list[int], int]]:
+def packed_places(packed: CrossEncoderPack) -> list[tuple[list[int], int]]:
     ids, edges, found = packed.ids.flatten(), packed.texts.edges.tolist(), []
     for place in packed.places.tolist():
         start, end = next((start, end) for start, end in pairwise(edges) if start <= place < end)
@@ -169,8 +169,8 @@ def packed_places(packed: Packed) -> list[tuple[list[int], int]]:
 
 def width(batch: HeadBatch) -> int:
     """How many sequences there are."""
-    assert isinstance(batch.texts, Grouped)
-    return sum(len(group.ids) for group in batch.texts.groups)
+    assert isinstance(batch.texts, CrossEncoderGroups)
+    return sum(len(group.ids) for group in batch.texts.batches)
 
 
 def same(one: HeadBatch, other: HeadBatch) -> bool:
@@ -206,7 +206,7 @@ def test_the_parts_of_a_step_are_its_examples(cross_encoder: CrossEncoder, head:
 def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
     task = tasks(narrow, most_padding=0.0, negatives=2, packing=packing)[head]
     batch = task.batches(5, 0).batch(0)
-    assert isinstance(batch.texts, Packed) if packing else len(batch.texts.groups) > 1
+    assert isinstance(batch.texts, CrossEncoderPack) if packing else len(batch.texts.batches) > 1
     with torch.no_grad():
         found = batch.scores(narrow.model)
         for score, (ids, place) in zip(found, places_of(batch), strict=True):
@@ -344,9 +344,9 @@ def test_little_of_a_batch_is_padding(cross_encoder: CrossEncoder) -> None:
     for kind, rest in made:
         batch = kind(cross_encoder, *rest).batches(32, 0).batch(1)
         assert batch.load.padding < 0.15
-        assert isinstance(batch.texts, Grouped)
-        assert len(batch.texts.groups) <= 6
-        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.texts.groups)
+        assert isinstance(batch.texts, CrossEncoderGroups)
+        assert len(batch.texts.batches) <= 6
+        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.texts.batches)
         packing = kind(cross_encoder, *rest, config=HeadTraining(packing=True)).batches(32, 0).batch(1)
         assert packing.load.padding < 0.1
         assert (packing.load.tokens, packing.load.squares) == (batch.load.tokens, batch.load.squares)
@@ -369,7 +369,7 @@ def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
     own.model.backbone.forward = lambda input_ids, attention_mask, token_type_ids: whole(
         input_ids, attention_mask, token_type_ids
     )
-    assert not can_pack(own.model, own.inputs)
+    assert not can_pack_cross_encoder(own.model, own.inputs)
     with pytest.raises(ConfigError, match="packing = true, but the backbone does not keep texts in one row apart"):
         FactTask(own, FACTS, HeadTraining(packing=True))
 

@@ -23,8 +23,9 @@ from baleen.training.loop.prefetching import prefetch
 from baleen.training.loop.sampling import Part
 from baleen.training.loop.trainer import Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
-from baleen.training.packing import Grouped, PassageRows, QueryRows, can_pack, pad_token, passage_batch, query_batch
+from baleen.training.packing import RetrieverGroups, can_pack_retriever
 from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
+from baleen.training.retriever.rows import PassageRows, QueryRows, pad_token, passage_batch, query_batch
 from baleen.training.retriever.task import RetrieverTask, train_retriever
 from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
 
@@ -80,20 +81,20 @@ def batches(
 
 def rows_of(batch: RetrieverBatch) -> list[list[int]]:
     """The claim and facts of each query, in the order of the rows."""
-    assert isinstance(batch.texts, Grouped)
+    assert isinstance(batch.texts, RetrieverGroups)
     found = [
         ids[: int(claim + facts)].tolist()
-        for group in batch.texts.queries
+        for group in batch.texts.queries.batches
         for ids, claim, facts in zip(group.ids, group.claim_lengths, group.facts_lengths, strict=True)
     ]
-    return [found[place] for place in batch.texts.query_places]
+    return [found[place] for place in batch.texts.queries.order]
 
 
 def passages_of(batch: RetrieverBatch) -> list[list[int]]:
-    assert isinstance(batch.texts, Grouped)
-    groups = batch.texts.passages
+    assert isinstance(batch.texts, RetrieverGroups)
+    groups = batch.texts.passages.batches
     found = [ids[mask].tolist() for group in groups for ids, mask in zip(group.ids, group.attention, strict=True)]
-    return [found[place] for place in batch.texts.passage_places]
+    return [found[place] for place in batch.texts.passages.order]
 
 
 def pids_of(encoder: Encoder, batch: RetrieverBatch) -> list[list[str]]:
@@ -230,8 +231,8 @@ def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
     for step in range(4):
         batch = made.batch(step)
         assert batch.load.padding == 0 if packing else batch.load.padding < 0.15
-        if isinstance(batch.texts, Grouped):
-            assert max(len(batch.texts.passages), len(batch.texts.queries)) <= 6
+        if isinstance(batch.texts, RetrieverGroups):
+            assert max(len(batch.texts.passages.batches), len(batch.texts.queries.batches)) <= 6
             tokens = [len(row) for row in (*rows_of(batch), *passages_of(batch))]
             assert (batch.load.tokens, batch.load.squares) == (sum(tokens), sum(length**2 for length in tokens))
 
@@ -278,7 +279,7 @@ def test_packed_texts_do_not_see_each_other(tmp_path: Path, kind: str, changes: 
     encoder = Encoder.from_backbone(
         BACKBONES[kind](tmp_path), ["whales sing"], config, device="cpu", dtype=torch.float32
     )
-    assert can_pack(encoder.model, pad_token(encoder.inputs))
+    assert can_pack_retriever(encoder.model, pad_token(encoder.inputs))
     task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
     apart, together = (batches(encoder, negatives=2, packing=packing).batch(1) for packing in (False, True))
     with torch.no_grad():
@@ -319,7 +320,7 @@ def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tm
     inner = other.model.backbone
     for kind in (Deaf, Strict):
         other.model.backbone = kind(inner)
-        assert not can_pack(other.model, pad_token(other.inputs))
+        assert not can_pack_retriever(other.model, pad_token(other.inputs))
     with pytest.raises(ConfigError, match="packing = true, but the backbone"):
         train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(packing=True))
 

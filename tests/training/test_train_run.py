@@ -14,7 +14,7 @@ import pytest
 
 import run_fakes
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, TrainingError
-from baleen.core.files import read_records
+from baleen.core.files import read_lines, read_records
 from baleen.core.types import Answer, Verdict
 from baleen.data import corpus
 from baleen.index.index import Index
@@ -450,7 +450,7 @@ def scored(folder: Path) -> list[QuestionFacts]:
 def in_two(*arguments: str) -> subprocess.CompletedProcess[str]:
     """By torchrun over gloo."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -458,7 +458,7 @@ def mined(folder: Path) -> dict[str, list[Any]]:
     """Every record that mining wrote, by file."""
     files = [*folder.glob("*/*.jsonl.gz"), *folder.glob("*/inspected.jsonl")]
     names = {str(file.relative_to(folder)): file for file in files if file.parent.name != "scores"}
-    return {name: [json.loads(line) for line in files.read(file)] for name, file in names.items()}
+    return {name: [json.loads(line) for line in read_lines(file)] for name, file in names.items()}
 
 
 def scores(folder: Path) -> list[dict[tuple[str, str, int], float]]:

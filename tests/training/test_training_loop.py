@@ -30,7 +30,7 @@ from baleen.training.loop.optimizer import adamw, learning_rate
 from baleen.training.loop.sampling import Order, Part
 from baleen.training.loop.saves import Saves, write_tensors
 from baleen.training.loop.trainer import Trainer
-from baleen.training.packing import grouped
+from baleen.training.packing import group_by_length
 from training_fakes import EXAMPLES, Toy, settings, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -120,7 +120,7 @@ def test_parts_make_up_the_whole() -> None:
 @pytest.mark.parametrize("most", [0.3, 0.125, 0.0])
 def test_groups_hold_every_row_once_and_pad_little(most: float) -> None:
     lengths = [min(256, int(length)) for length in np.random.default_rng(1).lognormal(4.6, 0.5, 96)]
-    groups = grouped(lengths, most)
+    groups = group_by_length(lengths, most)
     assert sorted(row for group in groups for row in group) == list(range(96))
     slots = sum(len(group) * max(lengths[row] for row in group) for group in groups)
     assert 1 - sum(lengths) / slots <= most
@@ -129,7 +129,7 @@ def test_groups_hold_every_row_once_and_pad_little(most: float) -> None:
 
 def test_groups_are_the_best_of_their_number() -> None:
     lengths = [3, 3, 4, 9, 10, 10, 30]
-    groups = grouped(lengths, 0.1)
+    groups = group_by_length(lengths, 0.1)
     assert [sorted(lengths[row] for row in group) for group in groups] == [[30], [9, 10, 10], [3, 3, 4]]
 
 
@@ -567,7 +567,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
         "outcome, _ = train(pathlib.Path(sys.argv[1]), settings(batch_size=8), toy=Toy(dropout=0.0), resume=True)\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
         [*command, str(tmp_path / "two")], env=environment, capture_output=True, text=True, check=False
     )

@@ -141,7 +141,7 @@ def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_sea
     sources = (Source("own", "asked.jsonl"), Source("own", "read.jsonl", weight=0.5, searched=False))
     world = load_training_data([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
     assert [each.example.text for each in world.train] == ["Which?"]
-    assert [each.example.text for each in world.read] == ["Which two?"]
+    assert [each.example.text for each in world.unsearched] == ["Which two?"]
     assert world.pids == {"pages": ["pages/p31"]}
     assert sorted(world.passages) == ["pages/p31", "pages/p7", "pages/p8"]
     assert world.weights == {"pages/own/2": 0.5}

@@ -79,13 +79,15 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from baleen.training.stages import spell
+    from baleen.training.stages import format_duration
 
     table = Table("stage", "time", "records", "what it came to", box=None, header_style="bold", pad_edge=False)
     table.columns[1].justify = table.columns[2].justify = "right"
     for stage, report in summary["stages"].items():
         count = records_of(report)
-        table.add_row(stage, spell(report["seconds"]), "" if count is None else f"{count:,}", "\n".join(told(report)))
+        table.add_row(
+            stage, format_duration(report["seconds"]), "" if count is None else f"{count:,}", "\n".join(told(report))
+        )
     console = Console(soft_wrap=False)
     console.print(table)
     for other, found in summary["agreement"].items():

@@ -84,5 +84,5 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(files.read_lines(path), start=1):
             if line.strip():
                 yield f"{path}:{number}", line.decode("utf-8", "replace").rstrip("\r")
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from None

@@ -63,7 +63,7 @@ def _records(path: Path) -> Iterator[tuple[int, str, Any]]:
     """The number of each record, where it stands, and the record: as bytes where it has a line of its own."""
     try:
         content = files.read_bytes(path)
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
     if content.lstrip().startswith(b"["):

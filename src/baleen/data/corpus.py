@@ -122,7 +122,7 @@ def text_file_names(paths: Iterable[Path | str]) -> set[str]:
 def _lines(path: Path) -> int:
     """As many as a damaged file still gives: to tell of the damage is for `read`."""
     count = 0
-    with suppress(*files.BROKEN):
+    with suppress(*files.READ_ERRORS):
         for _ in files.read_lines(path):
             count += 1
     return count
@@ -226,7 +226,7 @@ def _items(file: _File, chunk_words: int, links: bool) -> Iterator[tuple[int, Pa
             yield line, item
         if not line:
             yield 1, InputError("an empty file (nothing but blanks or titles); expected text or one JSON object a line")
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         yield line + 1, InputError(f"the file cannot be read on ({error}); expected a complete, undamaged file")
 
 

@@ -151,7 +151,7 @@ SHAPES: dict[str, Callable[[Json], Example]] = {
 
 DATASETS = tuple(SHAPES)
 
-_SUFFIXES = tuple(name + packed for name in (".json", ".jsonl") for packed in ("", *files.PACKED))
+_SUFFIXES = tuple(name + packed for name in (".json", ".jsonl") for packed in ("", *files.COMPRESSED))
 
 
 def read_examples(dataset: str, path: Path | str) -> list[Example]:
@@ -209,7 +209,7 @@ def _content(path: Path) -> bytes:
         return files.read_bytes(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: no such file") from None
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         raise DatasetError(f"{path}: cannot be read ({error}); expected a complete, undamaged file") from None
 
 

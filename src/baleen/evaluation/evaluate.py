@@ -221,7 +221,7 @@ def read_results(path: Path) -> Stored:
         for number, line in enumerate(files.read_lines(path), start=1):
             run, result = _parsed(line, f"{path}:{number}")
             results.append(result)
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
     if not results:

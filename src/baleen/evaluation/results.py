@@ -13,7 +13,6 @@ the next one starts.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -153,7 +152,7 @@ def _digest(value: Any) -> str:
 
 def refuse_packed(path: Path) -> None:
     """What is written as it comes would be plain under any name."""
-    if path.suffix.lower() in files.PACKED:
+    if path.suffix.lower() in files.COMPRESSED:
         raise ConfigError(f"{path}: would not be compressed; choose a name without '{path.suffix}'")
 
 
@@ -176,10 +175,7 @@ class Results:
         """Open for appending, and make where it is missing; one process at a time."""
         refuse_packed(path)
         with path.open("a+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"{path}: another process is writing to it; wait, or choose another --out") from None
+            files.lock(file, ConfigError(f"{path}: another process is writing to it; wait, or choose another --out"))
             yield cls(path, file, run)
 
     def holds(self, claim_id: str, text: str) -> bool:

@@ -81,7 +81,7 @@ def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
                 raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")
             if row:
                 yield f"{path}:{number}", row
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DatasetError(f"{path}: cannot be read: {reason}") from None
 

@@ -12,7 +12,6 @@ Whatever no manifest names is left over from a change that did not end, and the 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import mmap
@@ -37,6 +36,7 @@ from baleen.core.errors import (
     IndexNotFoundError,
     IndexVersionError,
 )
+from baleen.core.files import lock, sync_folder
 from baleen.core.records import Record
 
 Array = npt.NDArray[Any]
@@ -172,25 +172,13 @@ def sync_generation(root: Path, generation: int) -> None:
     sync_folder(root)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
     """Hold the write lock of an index; remove what an unfinished change left."""
     root.mkdir(parents=True, exist_ok=True)
     _refuse_strange(root)
     with (root / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise IndexLockedError(f"{root}: another process is writing to this index; wait for it to end") from None
+        lock(file, IndexLockedError(f"{root}: another process is writing to this index; wait for it to end"))
         sweep(root)
         yield
 

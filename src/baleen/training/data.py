@@ -6,7 +6,7 @@ Passages and questions of several collections live side by side, so a pid become
 Names in a world: what `follower.py` is over an index, over the passages of a collection that are mined.
 
 names = Names(world)
-names.named(Query("..."), "wiki")               {pid of a passage that is named: pid of the passage that names it}
+names.mentioned(Query("..."), "wiki")               {pid of a passage that is named: pid of the passage that names it}
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TrainingData:
     pids: dict[str, list[str]]
     train: list[Question]
     dev: list[Question]
-    read: list[Question] = field(default_factory=list)
+    unsearched: list[Question] = field(default_factory=list)
 
     def passage(self, pid: str) -> Passage:
         return self.passages[pid]
@@ -119,7 +119,7 @@ class TrainingData:
     @property
     def weights(self) -> dict[str, float]:
         """How often questions are trained on, by qid, where that is not 1."""
-        return {each.example.qid: each.weight for each in (*self.train, *self.read) if each.weight != 1}
+        return {each.example.qid: each.weight for each in (*self.train, *self.unsearched) if each.weight != 1}
 
 
 def load_training_data(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> TrainingData:
@@ -140,7 +140,7 @@ def load_training_data(plans: Sequence[CollectionPlan], root: Path, missing: Mis
         world.passages.update((pid, passage) for pid, passage in named.items() if pid in needed)
         world.pids[plan.name] = sample
         world.train.extend(searched)
-        world.read.extend(read)
+        world.unsearched.extend(read)
         world.dev.extend(dev)
     if not world.train:
         raise DatasetError("there is nothing to train on: no file of questions has a usable example")
@@ -227,7 +227,7 @@ class TitleMentions:
             self._bearers[collection] = found
         self._in_passage = cache(self._look_through)
 
-    def named(self, query: Query, collection: str) -> dict[str, str]:
+    def mentioned(self, query: Query, collection: str) -> dict[str, str]:
         """What a query and the passages that carry its facts name, with what names each; see `named_by`."""
         return find_mentioned(query, partial(self._of, collection), partial(self._in_passage, collection))
 

@@ -122,7 +122,7 @@ def _default(setting: Field[Any]) -> Any:
     return setting.default if setting.default_factory is MISSING else setting.default_factory()
 
 
-APART = ("facts", "reranker", "verifier", "answerer")  # after "sentences", in this order
+SEPARATE_HEADS = ("facts", "reranker", "verifier", "answerer")  # after "sentences", in this order
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class CrossEncoderPlan:
                 raise ConfigError(f"weights: there is no head '{head}'; known are {', '.join(HEADS)}")
             if weight < 1:
                 raise ConfigError(f"weights: {head} = {weight}, which should be at least 1")
-        own = [head for head in APART if getattr(self, head) is not None]
+        own = [head for head in SEPARATE_HEADS if getattr(self, head) is not None]
         if self.shared and own:
             raise ConfigError(f"{own[0]} has a training of its own, which it can have only with shared = false")
         _ = self.inputs
@@ -196,7 +196,7 @@ class CrossEncoderPlan:
     @property
     def stages(self) -> list[str]:
         """In the order in which they are done."""
-        return ["rankings", "sentences", "scores", *(["reading"] if self.shared else APART)]
+        return ["rankings", "sentences", "scores", *(["reading"] if self.shared else SEPARATE_HEADS)]
 
     def stage(self, head: str) -> str:
         """The stage whose checkpoint has the head as it comes out at the end."""
@@ -209,7 +209,7 @@ class CrossEncoderPlan:
     @property
     def trainings(self) -> dict[str, TrainConfig]:
         """Every training that is done, by the way to its settings."""
-        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in APART}
+        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in SEPARATE_HEADS}
         return {"reading.first": self.first, **(rest or {"reading.training": self.training})}
 
     def negatives_at(self, hop: int) -> int:
@@ -243,7 +243,7 @@ class RunPlan:
         return str(self.root / name) if (self.root / name).is_dir() else name
 
     @property
-    def placed_retriever(self) -> RetrieverPlan:
+    def resolved_retriever(self) -> RetrieverPlan:
         """The retriever's plan, with what it starts from or takes as it is found from anywhere."""
         plan = self.retriever
         if plan.ready is not None:
@@ -262,7 +262,7 @@ class RunPlan:
                     f"{count} processes: change one of them"
                 )
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As JSON holds it, without the place of the file; what is not asked for is not told."""
         return {key: _asked_for(value) for key, value in asdict(self).items() if key != "root"}
 
@@ -273,7 +273,7 @@ def _asked_for(value: Any) -> Any:
     return {key: _asked_for(each) for key, each in value.items() if key not in _UNTOLD or each != _UNTOLD[key]}
 
 
-def data_of(told: Mapping[str, Any]) -> Any:
+def data_settings(told: Mapping[str, Any]) -> Any:
     """Which passages and questions there are, of what `told` says: all about collections but how often each is taken."""
     return told["missing"], [{**plan, **_unweighted(plan)} for plan in told["collections"]]
 

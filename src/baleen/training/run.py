@@ -37,7 +37,7 @@ from baleen.training.hop_order.algorithm import FINAL, HopOrderTraining
 from baleen.training.hop_order.fixed import HopOrder, heuristic_order, oracle_order
 from baleen.training.hop_order.report import HopReport, agreement, orders
 from baleen.training.loop.distributed import local_device, process_group, started_processes
-from baleen.training.plan import RunPlan, data_of
+from baleen.training.plan import RunPlan, data_settings
 from baleen.training.stages import CHECKPOINT, PLAN, RunFolder, write_json
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 MODEL, SUMMARY = "model", "summary.json"
 
 
-def stages(plan: RunPlan) -> list[str]:
+def stage_names(plan: RunPlan) -> list[str]:
     """In the order in which they are done."""
     reading = plan.reading.stages if plan.reading else []
     return [*HopOrderTraining.stages(plan.retriever, plan.hops), *reading, MODEL]
@@ -60,11 +60,11 @@ def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str 
     plan.check_processes(started_processes())
     own = local_device(device) if started_processes() > 1 else resolve_device(device)
     with process_group(own) as processes:
-        run = RunFolder(folder, stages(plan), processes)
-        with run.sole():
-            run.begin(plan.told(), _stage_of(plan, stage), data_of)
+        run = RunFolder(folder, stage_names(plan), processes)
+        with run.exclusive():
+            run.start(plan.to_json(), _stage_of(plan, stage), data_settings)
             done = (folder / SUMMARY).exists() and all(run.report(name) is not None for name in run.stages)
-            if processes.agreed(done):
+            if processes.broadcast(done):
                 log.info("%s: every stage is done", folder)
             else:
                 _do(plan, run, str(own))
@@ -78,19 +78,19 @@ def _do(plan: RunPlan, run: RunFolder, device: str) -> None:
         file.unlink(missing_ok=True)
         note_environment(run.root, environment(torch.device(device), run.processes.size))
     data = load_training_data(plan.collections, plan.root, plan.missing)
-    rounds = HopOrderTraining(plan.placed_retriever, plan.hops, data, run, device)
+    rounds = HopOrderTraining(plan.resolved_retriever, plan.hops, data, run, device)
     rounds.train()
     if plan.reading is not None:
         reading = replace(plan.reading, backbone=plan.backbone(plan.reading.backbone))
         CrossEncoderTraining(reading, rounds).train()
-    run.do(MODEL, _assemble, plan, run, alone=True)
+    run.run_stage(MODEL, _assemble, plan, run, first_process_only=True)
     if run.processes.first:
         write_json(file, _summary(plan, run, data))
     run.processes.wait()
 
 
 def _stage_of(plan: RunPlan, name: str | None) -> str | None:
-    if name is not None and name in HEADS and name not in stages(plan) and plan.reading is not None:
+    if name is not None and name in HEADS and name not in stage_names(plan) and plan.reading is not None:
         return plan.reading.stage(name)
     return name
 
@@ -141,8 +141,8 @@ def _counted(world: TrainingData) -> dict[str, Any]:
     `train` are those that are searched for, `read` those that the readers alone learn from.
     """
     counts: dict[str, Any] = {name: {"passages": len(pids)} for name, pids in world.pids.items()}
-    for part in ("train", "read", "dev"):
-        found = Counter((question.collection, question.dataset) for question in getattr(world, part))
+    for part, questions in (("train", world.train), ("read", world.unsearched), ("dev", world.dev)):
+        found = Counter((question.collection, question.dataset) for question in questions)
         for name, told in counts.items():
             told[part] = {dataset: count for (collection, dataset), count in found.items() if collection == name}
     return counts

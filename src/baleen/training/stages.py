@@ -10,7 +10,6 @@ Of several processes all do the work of a stage, and the first one writes; a sta
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -24,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from baleen.core.config import refuse_removed
 from baleen.core.errors import ConfigError, TrainingError
-from baleen.core.files import write_each, write_records
+from baleen.core.files import lock, write_each, write_records
 from baleen.core.records import Record
 from baleen.training.loop.distributed import Processes
 
@@ -57,7 +56,9 @@ class RunFolder:
         file = self.folder(stage) / DONE
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 
-    def do(self, stage: str, work: Callable[..., Report], *arguments: Any, alone: bool = False) -> dict[str, Any]:
+    def run_stage(
+        self, stage: str, work: Callable[..., Report], *arguments: Any, first_process_only: bool = False
+    ) -> dict[str, Any]:
         """Run `work(folder, *arguments)` unless the stage is done; its report, with the seconds that it took.
 
         A stage that was broken off finds its folder as it left it.  `alone` leaves the work to the first process.
@@ -70,16 +71,16 @@ class RunFolder:
         folder, start = self.folder(stage), time.monotonic()
         log.info("%s: %s", place, "goes on" if folder.exists() else "starts")
         folder.mkdir(parents=True, exist_ok=True)
-        report = work(folder, *arguments) if self.processes.first or not alone else {}
+        report = work(folder, *arguments) if self.processes.first or not first_process_only else {}
         self.processes.wait()
         if self.processes.first:
             write_json(folder / DONE, {**report, "seconds": round(time.monotonic() - start, 2)})
         report = self._agreed_report(stage) or {}
-        log.info("%s: done in %s", place, spell(report["seconds"]))
+        log.info("%s: done in %s", place, format_duration(report["seconds"]))
         return report
 
     def _agreed_report(self, stage: str) -> dict[str, Any] | None:
-        return self.processes.agreed(self.report(stage) if self.processes.first else None)
+        return self.processes.broadcast(self.report(stage) if self.processes.first else None)
 
     def write(self, records: Iterable[Record], file: Path) -> None:
         """`write_records` by the first process; the others make their records too, as that may take all of them."""
@@ -90,7 +91,7 @@ class RunFolder:
         self.processes.wait()
 
     def write_each(self, make: Callable[[Item], Record], items: Sequence[Item], file: Path, doing: str) -> None:
-        """`write_each` of record_files.py by the first process."""
+        """`write_each` of files.py by the first process."""
         if self.processes.first:
             write_each(make, items, file, doing)
         self.processes.wait()
@@ -102,7 +103,7 @@ class RunFolder:
         self.processes.wait()
 
     @contextmanager
-    def sole(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Be the one run in this folder: a second would take what the first is writing for what was left behind."""
         if not self.processes.first:
             yield
@@ -111,10 +112,8 @@ class RunFolder:
         fresh = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process: what it forks may outlive it
-            except (BlockingIOError, PermissionError):
-                raise TrainingError(f"{self.root}: another process is training here; wait for it to end") from None
+            refusal = TrainingError(f"{self.root}: another process is training here; wait for it to end")
+            lock(file, refusal, shared_with_forks=False)  # forked workers may outlive the run
             try:
                 yield
             finally:
@@ -130,7 +129,7 @@ class RunFolder:
     def _content(self) -> list[Path]:
         return [path for path in self.root.iterdir() if path.name != LOCK]
 
-    def begin(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
+    def start(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
         """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
 
         With `first`, that stage and those after it start anew, under this plan, on what the stages before it made:
@@ -187,7 +186,7 @@ class RunFolder:
             shutil.rmtree(self.folder(stage), ignore_errors=True)
 
 
-def spell(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`7.3 s`, `12 min 5 s`, `3 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"

@@ -90,7 +90,7 @@ class RunExamples:
 
     def _with_facts(self, part: str) -> list[Example]:
         """Questions with scored facts; training has those that are not searched for as well."""
-        unsearched = [question.example for question in self._data.read] if part == "train" else []
+        unsearched = [question.example for question in self._data.unsearched] if part == "train" else []
         return [*self.searched(part), *unsearched]
 
     def _evidence(self, part: str) -> EvidencePools:

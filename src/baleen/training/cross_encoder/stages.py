@@ -42,7 +42,7 @@ from baleen.training.hop_order.algorithm import FINAL, HopOrderTraining
 from baleen.training.hop_order.strategies import supervise_by_ranking
 from baleen.training.hop_order.supervision import Step, start
 from baleen.training.loop.config import TrainConfig
-from baleen.training.plan import APART, CrossEncoderPlan
+from baleen.training.plan import SEPARATE_HEADS, CrossEncoderPlan
 from baleen.training.stages import CHECKPOINT
 
 log = logging.getLogger(__name__)
@@ -83,17 +83,17 @@ class CrossEncoderTraining:
     def train(self) -> None:
         """Run every stage that is not done."""
         plan = self.plan
-        self.run.do("rankings", self._rankings)
+        self.run.run_stage("rankings", self._rankings)
         self.hop_order.indexes.release()
         first = ["sentences", "reranker"] if plan.shared else ["sentences"]
-        self.run.do("sentences", self._train, first, plan.backbone, plan.first)
-        self.run.do("scores", self._scores)
+        self.run.run_stage("sentences", self._train, first, plan.backbone, plan.first)
+        self.run.run_stage("scores", self._scores)
         if plan.shared:
             origin = self.run.folder("sentences") / CHECKPOINT
-            self.run.do("reading", self._train, list(HEADS), origin, plan.training)
+            self.run.run_stage("reading", self._train, list(HEADS), origin, plan.training)
         else:
-            for head in APART:
-                self.run.do(head, self._train, [head], plan.backbone, plan.training_of(head))
+            for head in SEPARATE_HEADS:
+                self.run.run_stage(head, self._train, [head], plan.backbone, plan.training_of(head))
 
     # Stages
 
@@ -119,7 +119,7 @@ class CrossEncoderTraining:
         for hop in range(1, self.hops + 1):
             qids, queries = [state.example.qid for state in states], [state.query for state in states]
             collections, exclude = [collection[qid] for qid in qids], [seen[qid] for qid in qids]
-            boosted = [mentions.named(*each) for each in zip(queries, collections, strict=True)] if mentions else ()
+            boosted = [mentions.mentioned(*each) for each in zip(queries, collections, strict=True)] if mentions else ()
             rankings = index.rank(queries, collections, depth, exclude, boosted=boosted, boost=boost)
             for qid, ranking in zip(qids, rankings, strict=True):
                 seen[qid] += ranking.pids
@@ -134,18 +134,18 @@ class CrossEncoderTraining:
         """Score every sentence found with stage 1, and infer gold sentences that the data does not name."""
         cross_encoder = CrossEncoder.load(self.run.folder("sentences") / CHECKPOINT, device=self.hop_order.device)
         processes, counts, agreement = self.run.processes, {}, {}
-        unsearched = [question.example for question in self.data.read]
+        unsearched = [question.example for question in self.data.unsearched]
         make = facts_without_search(self.data.passage, self.plan.infer)
         self.run.write_each(make, unsearched, folder / f"{UNSEARCHED}.jsonl.gz", "laying out")
         for part in PARTS:
-            own = processes.own(self.examples.searched(part))
+            own = processes.shard(self.examples.searched(part))
             steps = self.examples.steps_of(part, own)
-            records = processes.collected(self._score_questions(cross_encoder, own, steps))
+            records = processes.gather(self._score_questions(cross_encoder, own, steps))
             self.run.write(records, folder / f"{part}.jsonl.gz")
             counts[part] = sum(len(record.found) for record in records)
             if self.plan.infer:
                 known = sentence_agreement(cross_encoder, steps, self.data.passage)
-                agreement[part] = add_agreements(processes.collected([known])).to_json()
+                agreement[part] = add_agreements(processes.gather([known])).to_json()
         return {"sentences": counts, "agreement": agreement, "unsearched": len(unsearched)}
 
     def _score_questions(

@@ -1,6 +1,6 @@
 """What a head of the cross-encoder is trained on, a batch at a time: sequences, and what should be read at their places.
 
-Sequences are laid out so that little of the work is padding (see reading_layouts.py); what the head says at their places
+Sequences are laid out so that little of the work is padding (see packing.py); what the head says at their places
 comes back in order.
 
 Training the heads of a cross-encoder, one alone or several that share its backbone.
@@ -18,6 +18,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -30,11 +31,11 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.models.cross_encoder import CrossEncoder, CrossModel
 from baleen.models.pairs import CrossInput
 from baleen.models.tokens import to_device
-from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Asked, Order, Part, Weights, weights_of
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, QuestionRecord, Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
+from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder, resolve_packing
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class HeadBatch:
     """
 
     head: str
-    texts: Grouped | Packed
+    texts: CrossEncoderGroups | CrossEncoderPack
     targets: Mapping[str, Tensor]
     load: Load
 
@@ -84,7 +85,7 @@ class HeadBatch:
         return self.texts.scores(model, self.head)
 
 
-def batch_load(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
+def batch_load(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
     """Of `rows` that are laid out as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
@@ -100,7 +101,7 @@ def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(numbers), torch.from_numpy(real)
 
 
-Sample = TypeVar("Sample", bound=Asked)
+Sample = TypeVar("Sample", bound=QuestionRecord)
 Wanted = TypeVar("Wanted")
 Metrics = Callable[[], float | Mapping[str, float]]
 
@@ -108,7 +109,7 @@ Metrics = Callable[[], float | Mapping[str, float]]
 class Batches(Protocol):
     """What a task is trained on: a function of step and part alone."""
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch: ...
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch: ...
 
 
 class Task(Protocol):
@@ -159,7 +160,8 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         self.cross_encoder, self.records, self.config = cross_encoder, records, config or HeadTraining()
         self.weights: Weights = {}
         self.inputs = cross_encoder.inputs.remembering(self.config.remembered)
-        self._packing = _packing(cross_encoder, self.config.packing)
+        can_pack = partial(can_pack_cross_encoder, cross_encoder.model, cross_encoder.inputs)
+        self._packing = resolve_packing(self.config.packing, cross_encoder.device, can_pack)
         for record in records:
             self.check(record)
 
@@ -178,15 +180,15 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
 
-    def collate(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
+    def collate(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
         """Sequences as they go through the model."""
         if self._packing:
-            return Packed.of(rows)
-        return Grouped.of(self.inputs, rows, self.config.most_padding)
+            return CrossEncoderPack.of(rows)
+        return CrossEncoderGroups.lay_out(self.inputs, rows, self.config.most_padding)
 
     @property
     def about(self) -> dict[str, Any]:
-        digest = hashlib.sha256(repr(weights_of(self.records, self.weights) or "").encode())
+        digest = hashlib.sha256(repr(record_weights(self.records, self.weights) or "").encode())
         for record in self.records:
             digest.update(repr(record).encode())
         settings = {name: value for name, value in to_mapping(self.config).items() if name != "remembered"}
@@ -199,23 +201,14 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         return self.losses(batch.scores(self.cross_encoder.model), batch.targets)
 
 
-def _packing(cross_encoder: CrossEncoder, wanted: bool | None) -> bool:
-    if wanted is None and cross_encoder.device.type != "cuda":
-        return False
-    possible = wanted is not False and can_pack(cross_encoder.model, cross_encoder.inputs)
-    if wanted and not possible:
-        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
-    return possible
-
-
 class HeadBatches:
     """Batches of one task for any step, drawn by `seed`."""
 
     def __init__(self, task: CrossEncoderTask[Any, Any], batch_size: int, seed: int) -> None:
-        weights = weights_of(task.records, task.weights)
+        weights = record_weights(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
         laid = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
@@ -260,7 +253,7 @@ class SharedBatches:
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
-    def batch(self, step: int, part: Part = WHOLE) -> HeadBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         round_, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
         own = round_ * self._turns.count(task) + self._turns[:turn].count(task)

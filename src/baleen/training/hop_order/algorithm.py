@@ -85,14 +85,14 @@ class HopOrderTraining:
     def train(self) -> None:
         """Run every stage that is not done."""
         if self.plan.ready is not None:
-            self.run.do(FINAL, self._copy_ready, self.plan.ready)
+            self.run.run_stage(FINAL, self._copy_ready, self.plan.ready)
             return
-        self.run.do("start", self._start, alone=True)
+        self.run.run_stage("start", self._start, first_process_only=True)
         for turn in range(1, self.hops + 1):
             if self.plan.trains(turn):
-                self.run.do(f"retriever-{turn}", self._train_hop_retriever, turn)
-            self.run.do(f"hop-{turn}", self._supervise_hop, turn)
-        self.run.do(FINAL, self._train_final)
+                self.run.run_stage(f"retriever-{turn}", self._train_hop_retriever, turn)
+            self.run.run_stage(f"hop-{turn}", self._supervise_hop, turn)
+        self.run.run_stage(FINAL, self._train_final)
 
     # Stages
 
@@ -174,7 +174,7 @@ class HopOrderTraining:
         same records.
         """
         file = folder / "records.jsonl.gz"
-        if not self.run.processes.agreed(file.exists()):
+        if not self.run.processes.broadcast(file.exists()):
             steps = self._supervised("start", self._states(1), self.plan.first_depth)
             self.run.write((step.supervised for step in steps), file)
         return list(read_records(file, Supervised))

@@ -182,7 +182,7 @@ class ExactIndex:
 
     def _merge(self, best: TopPassages) -> TopPassages:
         """The best of all processes."""
-        numbers, scores = map(self.processes.side_by_side, best)
+        numbers, scores = map(self.processes.gather_columns, best)
         found = scores.topk(best.scores.shape[1], dim=1)
         return TopPassages(numbers.gather(1, found.indices).cpu(), found.values.cpu())
 

@@ -49,7 +49,7 @@ class Processes:
         for tensor, part in zip(held, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def share(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by the first process's."""
         if self.size > 1:
             for tensor in tensors:
@@ -60,18 +60,18 @@ class Processes:
         if self.size > 1:
             distributed.barrier()
 
-    def agreed(self, value: Item) -> Item:
+    def broadcast(self, value: Item) -> Item:
         """The first process's value: what it saw of the disk, say, before it changed it."""
         held = [value]
         if self.size > 1:
             distributed.broadcast_object_list(held, src=0)
         return held[0]
 
-    def own(self, items: Sequence[Item]) -> Sequence[Item]:
+    def shard(self, items: Sequence[Item]) -> Sequence[Item]:
         """This process's share: stretches of like length, in the order of the processes."""
         return items[len(items) * self.rank // self.size : len(items) * (self.rank + 1) // self.size]
 
-    def collected(self, items: Sequence[Item]) -> list[Item]:
+    def gather(self, items: Sequence[Item]) -> list[Item]:
         """What every process brought, in the order of the processes."""
         if self.size == 1:
             return list(items)
@@ -79,7 +79,7 @@ class Processes:
         distributed.all_gather_object(found, list(items))
         return [item for part in found for item in part]
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
+    def gather_columns(self, tensor: Tensor) -> Tensor:
         """Every process's (n, k), which are of one shape: (n, size * k)."""
         if self.size == 1:
             return tensor

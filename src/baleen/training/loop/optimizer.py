@@ -2,7 +2,7 @@
 
 How often a model's activations are left out while it learns.
 
-    with dropping(model, 0.0):
+    with override_dropout(model, 0.0):
         ...                                 every dropout of the model has this rate; after it, its own again
 
 On a CPU, attention with dropout has no fused kernel, and drawing what is dropped takes as long as multiplying: without it
@@ -40,7 +40,7 @@ def adamw(module: nn.Module, lr: float, weight_decay: float) -> AdamW:
     return AdamW([group for group in groups if group["params"]], lr=lr, fused=fused)
 
 
-def moments(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
+def optimizer_state(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
     """What the optimizer remembers of each parameter, by names such as `layer.weight/exp_avg`."""
     return {
         f"{name}{_SEPARATOR}{key}": value
@@ -49,8 +49,8 @@ def moments(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def restore(optimizer: AdamW, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Give the optimizer the moments that `moments` named."""
+def load_optimizer_state(optimizer: AdamW, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Give the optimizer the moments that `optimizer_state` named."""
     numbers = {id(parameter): number for number, parameter in enumerate(_parameters(optimizer))}
     names = {name: numbers[id(p)] for name, p in module.named_parameters() if id(p) in numbers}
     state: dict[int, dict[str, Tensor]] = {}
@@ -75,7 +75,7 @@ _ATTENTION = "attention_dropout"  # the rate as a plain number, of backbones tha
 
 
 @contextmanager
-def dropping(module: nn.Module, rate: float | None) -> Iterator[None]:
+def override_dropout(module: nn.Module, rate: float | None) -> Iterator[None]:
     """Every dropout of `module` at `rate`; None leaves each as it is."""
     own = [] if rate is None else list(_rates(module))
     for part, name, _ in own:

@@ -33,7 +33,7 @@ def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 
     return _by_processes(make, keys, processes) if processes and keys else background(map(make, keys), _AHEAD)
 
 
-def helpers(device: torch.device) -> int:
+def prefetch_processes(device: torch.device) -> int:
     """How many processes should make batches for a device: none where its own work is what takes the processors."""
     return min(MOST_PROCESSES, cores_per_process() - 1) if device.type == "cuda" and forks_are_safe() else 0
 

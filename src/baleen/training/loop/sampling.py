@@ -32,7 +32,7 @@ class Part:
         return places[self.index * size : (self.index + 1) * size]
 
 
-WHOLE = Part()
+WHOLE_BATCH = Part()
 
 
 class Order:
@@ -50,7 +50,7 @@ class Order:
         self._starts = [0]  # the first place of every epoch that is known, and of the one after it
         self._shuffled: dict[int, npt.NDArray[np.int64]] = {}
 
-    def places(self, step: int, part: Part = WHOLE) -> range:
+    def places(self, step: int, part: Part = WHOLE_BATCH) -> range:
         start = step * self._batch_size
         return part.of(range(start, start + self._batch_size))
 
@@ -79,7 +79,7 @@ class Order:
         return np.random.default_rng([self._seed, 1, place])
 
 
-class Asked(Protocol):
+class QuestionRecord(Protocol):
     """A record of one question."""
 
     @property
@@ -89,7 +89,7 @@ class Asked(Protocol):
 Weights = Mapping[str, float]
 
 
-def weights_of(records: Sequence[Asked], weights: Weights | None) -> list[float] | None:
+def record_weights(records: Sequence[QuestionRecord], weights: Weights | None) -> list[float] | None:
     """The weight of each record by its question, 1 where none is given; None where that is so of all."""
     if not weights:
         return None

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from baleen.core.errors import TrainingError
-from baleen.index.format import sync_folder
+from baleen.core.files import sync_folder
 
 FORMAT = "baleen-training"
 FORMAT_VERSION = 1

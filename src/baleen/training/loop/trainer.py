@@ -36,8 +36,8 @@ from baleen.models.device import ATTENTION, best_dtype
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.distributed import average_gradients, local_device, process_group
 from baleen.training.loop.logs import Cost, Load, Meter, Speed, StepReport, TrainLog, Work, means, peak
-from baleen.training.loop.optimizer import adamw, clip, dropping, moments, restore
-from baleen.training.loop.prefetching import helpers, prefetch
+from baleen.training.loop.optimizer import adamw, clip, load_optimizer_state, optimizer_state, override_dropout
+from baleen.training.loop.prefetching import prefetch, prefetch_processes
 from baleen.training.loop.sampling import Part
 from baleen.training.loop.saves import Save, Saves, copy_weights, tensors_of
 
@@ -147,7 +147,7 @@ class Trainer(Generic[AnyBatch]):
         if self._rounded and self._device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # scores of vectors that a bfloat16 backbone made need no more
         try:
-            with dropping(self._module, self._config.dropout):
+            with override_dropout(self._module, self._config.dropout):
                 yield
         finally:
             torch.set_float32_matmul_precision(precision)
@@ -168,10 +168,10 @@ class Trainer(Generic[AnyBatch]):
         if latest is not None:
             save = self._saves.read(latest, self._told, self._module)
             copy_weights(save.weights, self._module)
-            restore(self._optimizer, self._module, save.moments)
+            load_optimizer_state(self._optimizer, self._module, save.moments)
             self._counters = Counters(**save.counters)
         self._saves.folder.mkdir(parents=True, exist_ok=True)
-        self._processes.share(tensors_of(self._module).values())
+        self._processes.broadcast_tensors(tensors_of(self._module).values())
         self._meter = Meter(
             self._processes,
             Cost.of(self._module),
@@ -186,7 +186,7 @@ class Trainer(Generic[AnyBatch]):
         first, steps = self._counters.step, range(self._counters.step, self._config.steps)
         if not steps or self._exhausted():
             return
-        batches = prefetch(self._parts, steps, helpers(self._device))
+        batches = prefetch(self._parts, steps, prefetch_processes(self._device))
         self._started = time.monotonic() - self._counters.seconds
         visible = None if self._processes.first else False
         with closing(batches), progress("training", len(steps), "steps", visible=visible) as bar:
@@ -253,7 +253,7 @@ class Trainer(Generic[AnyBatch]):
         self._module.train()
         values = dict(found) if isinstance(found, Mapping) else {"metric": found}
         shared = torch.tensor(values["metric"], dtype=torch.float64, device=self._device)
-        self._processes.share([shared])
+        self._processes.broadcast_tensors([shared])
         values["metric"] = metric = shared.item()
         self._log.write({"step": self._counters.step, **values})
         self._meter.restart()
@@ -270,7 +270,7 @@ class Trainer(Generic[AnyBatch]):
         counters.totals, counters.counted, counters.loss = self._meter.totals, self._meter.counted, self._meter.loss
         counters.work, counters.seconds = asdict(self._meter.work), self._seconds
         if self._processes.first:
-            weights, kept = tensors_of(self._module), moments(self._optimizer, self._module)
+            weights, kept = tensors_of(self._module), optimizer_state(self._optimizer, self._module)
             save = Save(counters.step, self._told, asdict(counters), weights, kept)
             self._saves.write(save, counters.best_step)
         self._processes.wait()

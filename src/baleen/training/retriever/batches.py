@@ -1,6 +1,6 @@
 """What a retriever is trained on, a batch at a time: queries, and for each a passage to find and some to pass by.
 
-Queries and passages are laid out so that little of the work is padding (see layouts.py).  A passage that several
+Queries and passages are laid out so that little of the work is padding (see packing.py).  A passage that several
 queries of a batch share is encoded once.
 """
 
@@ -18,8 +18,9 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.types import Lookup, Query
 from baleen.models.tokens import RetrieverInputs, move_tensors
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Order, Part, Weights, weights_of
-from baleen.training.packing import Grouped, Ids, Packed, PassageRows, QueryRows, Row, pad_token
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, Weights, record_weights
+from baleen.training.packing import RetrieverGroups, RetrieverPack
+from baleen.training.retriever.rows import Ids, PassageRows, QueryRows, Row, pad_token
 
 
 class Target(Protocol):
@@ -70,7 +71,7 @@ class RetrieverBatch:
     positives of its question.
     """
 
-    texts: Grouped | Packed
+    texts: RetrieverGroups | RetrieverPack
     columns: Tensor
     forbidden: Tensor
     load: Load
@@ -83,7 +84,7 @@ class RetrieverBatches:
     """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid.
 
     Records of questions that have one of `weights` come as often as it says.  `tokens` are those of passages that are known
-    already, by pid.  Batches are `Packed` or `Grouped` as `packing` says.
+    already, by pid.  `packing` lays batches out as a `RetrieverPack`.
     """
 
     def __init__(
@@ -102,14 +103,14 @@ class RetrieverBatches:
         _check(records, config)
         self._packing, self._pad = packing, pad_token(inputs)
         self._records, self._config = records, config
-        self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
+        self._order = Order(len(records), batch_size, seed, record_weights(records, weights))
         self._queries = QueryRows(inputs, lambda row: records[row].query)
         self._passages = PassageRows(inputs, passage, tokens)
         self._gold: dict[str, set[str]] = {}
         for record in records:
             self._gold.setdefault(record.qid, set()).update(record.positives)
 
-    def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> RetrieverBatch:
         places = self._order.places(step, part)
         rows = [self._order.row(place) for place in places]
         records = [self._records[row] for row in rows]
@@ -126,10 +127,10 @@ class RetrieverBatches:
             Load(len(rows), sum(map(len, texts)), laid_out.slots, sum(len(text) ** 2 for text in texts)),
         )
 
-    def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> Grouped | Packed:
+    def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> RetrieverGroups | RetrieverPack:
         if self._packing:
-            return Packed.of(queries, passages)
-        return Grouped.of(queries, passages, self._pad, self._config.most_padding)
+            return RetrieverPack.of(queries, passages)
+        return RetrieverGroups.of(queries, passages, self._pad, self._config.most_padding)
 
     def _draw(self, record: Target, place: int) -> list[str]:
         """One of the record's positives and some of its negatives, twice the same where it has too few."""

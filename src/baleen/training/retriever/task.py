@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,16 @@ import torch
 from torch import Tensor
 
 from baleen.core.config import override, to_mapping
-from baleen.core.errors import ConfigError
 from baleen.core.types import Lookup
 from baleen.index.scoring import FACTS_FOCUS, QUERY_FOCUS, focus, focused_score
 from baleen.models.encoder import Encoder
 from baleen.training.loop.config import TrainConfig
-from baleen.training.loop.sampling import Weights, weights_of
+from baleen.training.loop.sampling import Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
-from baleen.training.packing import Ids, can_pack, pad_token
+from baleen.training.packing import can_pack_retriever, resolve_packing
 from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining, Target
+from baleen.training.retriever.rows import Ids, pad_token
 
 AT_ONCE = 2**28  # similarities: 1 GB of them
 
@@ -123,6 +124,7 @@ def train_retriever(
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
     task = RetrieverTask(encoder, config)
+    can_pack = partial(can_pack_retriever, encoder.model, pad_token(encoder.inputs))
     batches = RetrieverBatches(
         encoder.inputs,
         records,
@@ -130,7 +132,7 @@ def train_retriever(
         config,
         batch_size=train.batch_size,
         seed=train.seed,
-        packing=_packing(encoder, config.packing),
+        packing=resolve_packing(config.packing, encoder.device, can_pack),
         weights=weights,
         tokens=tokens,
     )
@@ -139,18 +141,9 @@ def train_retriever(
     return trainer.run(resume=resume)
 
 
-def _packing(encoder: Encoder, wanted: bool | None) -> bool:
-    if wanted is None and encoder.device.type != "cuda":
-        return False
-    possible = wanted is not False and can_pack(encoder.model, pad_token(encoder.inputs))
-    if wanted and not possible:
-        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
-    return possible
-
-
 def _about(encoder: Encoder, records: Sequence[Target], weights: Weights | None) -> dict[str, Any]:
     """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
-    digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
+    digest = hashlib.sha256(repr(record_weights(records, weights) or "").encode())
     for record in records:
         digest.update(f"{record.qid}\t{record.hop}\t{record.positives}\t{len(record.negatives)}\n".encode())
     return {"encoder": to_mapping(encoder.config), "records": digest.hexdigest()[:16]}

@@ -11,7 +11,7 @@ import pytest
 
 from baleen.core import parallel
 from baleen.core.errors import DatasetError
-from baleen.core.parallel import FEWEST, map_chunks, worthwhile_processes
+from baleen.core.parallel import MIN_ITEMS, map_chunks, worthwhile_processes
 
 ITEMS = list(range(103))
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -93,7 +93,7 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
 def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(parallel, "available_cores", lambda: 8)
-    assert [worthwhile_processes(items) for items in (0, FEWEST, 2 * FEWEST, 5 * FEWEST, 99 * FEWEST)] == [
+    assert [worthwhile_processes(items) for items in (0, MIN_ITEMS, 2 * MIN_ITEMS, 5 * MIN_ITEMS, 99 * MIN_ITEMS)] == [
         1,
         1,
         2,
@@ -101,6 +101,6 @@ def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.Monke
         8,
     ]
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert worthwhile_processes(99 * FEWEST) == 2, "the others of torchrun have the rest"
+    assert worthwhile_processes(99 * MIN_ITEMS) == 2, "the others of torchrun have the rest"
     monkeypatch.setattr(parallel, "available_cores", lambda: 1)
-    assert worthwhile_processes(99 * FEWEST) == 1
+    assert worthwhile_processes(99 * MIN_ITEMS) == 1

@@ -12,7 +12,7 @@ from baleen.core.parallel import background
 
 
 def workers() -> int:
-    return sum(thread.name == "ahead" for thread in threading.enumerate())
+    return sum(thread.name == "background" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("room", [1, 3])
@@ -83,7 +83,7 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
                 third.set()
             yield number
 
-    stream = background(source(), room=1)
+    stream = background(source(), buffer=1)
     assert next(stream) == 0
     assert third.wait(5), "one waits, and one is in the making"
     assert len(made) <= 3
@@ -92,7 +92,7 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
 
 def test_the_work_is_done_in_another_thread() -> None:
     names = list(background(threading.current_thread().name for _ in range(2)))
-    assert names == ["ahead", "ahead"]
+    assert names == ["background", "background"]
 
 
 def test_streams_can_be_stages_of_each_other() -> None:
