@@ -124,8 +124,8 @@ def test_a_blank_sentence_is_never_gold() -> None:
 
 def test_without_anything_else_found_there_is_nothing_to_learn() -> None:
     alone = [latent_hop(start(MAYOR), ranking("p0"), passages, depth=1)]
-    assert sentence_examples(alone, passages).left_out == {"nothing else was found": 1}
-    assert rerank_examples(alone, passages).left_out == {"nothing else was found": 1}
+    assert sentence_examples(alone, passages).left_out == {"no negatives were retrieved": 1}
+    assert rerank_examples(alone, passages).left_out == {"no negatives were retrieved": 1}
 
 
 # Condenser, stage 2
@@ -275,13 +275,13 @@ def test_claims_with_their_gold_facts() -> None:
     ]
     three = draw_fixed(verdict_sources([*claims, replace(claims[0], facts=())], evidence, THREE_LABELS))
     assert [record.label for record in three.records] == ["supported", "refuted"]
-    assert three.left_out == {"no label that the head has": 1, "no facts": 1}
+    assert three.left_out == {"the head lacks the label": 1, "no facts": 1}
 
 
 def test_distractors_stand_between_the_facts_and_go_first() -> None:
     sizes = set()
     for seed in range(20):
-        facts = EvidencePools(gold_facts(passages), scored).of(MAYOR).draw(np.random.default_rng(seed))
+        facts = EvidencePools(gold_facts(passages), scored).pool(MAYOR).draw(np.random.default_rng(seed))
         gold = [fact for fact in facts if (fact.pid, fact.sid) in MAYOR.facts]
         others = [fact for fact in facts if fact not in gold]
         assert gold == [sentence(pid, sid) for pid, sid in MAYOR.facts], "in their order"
@@ -290,13 +290,13 @@ def test_distractors_stand_between_the_facts_and_go_first() -> None:
         assert {(fact.pid, fact.sid) for fact in others} == set(best)
         sizes.add(len(facts))
     assert sizes == {3, 4, 5, 6}
-    two = EvidencePools(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1]).of(MAYOR)
+    two = EvidencePools(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1]).pool(MAYOR)
     assert {len(two.draw(np.random.default_rng(seed))) for seed in range(9)} == {2}, "at least, where there are two"
 
 
 def test_of_too_many_facts_the_best_stay_in_their_order() -> None:
     condensed = [sentence(pid, 0, float(score)) for pid, score in zip(BY_PID, (5, 1, 7, 3, 2, 8, 4, 6), strict=True)]
-    kept = EvidencePools(lambda _: condensed, scored).of(MAYOR).own
+    kept = EvidencePools(lambda _: condensed, scored).pool(MAYOR).own
     assert [fact.pid for fact in kept] == ["p0", "p2", "p3", "p5", "p6", "p7"]
 
 
@@ -305,14 +305,14 @@ def test_of_incomplete_evidence_one_fact_is_missing() -> None:
     gold = [sentence(pid, sid) for pid, sid in MAYOR.facts]
     unnamed = replace(MAYOR, facts=())
     evidence = EvidencePools(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)
-    source = evidence.of(unnamed)
+    source = evidence.pool(unnamed)
     read = [[fact for fact in source.draw(np.random.default_rng(n)) if fact in gold] for n in range(200)]
     assert {len(facts) for facts in read} == {2, 3}
     assert 60 < sum(len(facts) == 2 for facts in read) < 140
     assert {tuple(fact.pid for fact in facts) for facts in read} == {
         ("p0", "p1", "p2"), ("p0", "p1"), ("p0", "p2"), ("p1", "p2")
     }  # fmt: skip
-    alone = EvidencePools(lambda _: gold[:1], incomplete=1.0).of(MAYOR)
+    alone = EvidencePools(lambda _: gold[:1], incomplete=1.0).pool(MAYOR)
     assert alone.draw(np.random.default_rng(0)) == (gold[0],), "a fact that stands alone stays"
 
 
@@ -347,7 +347,7 @@ def test_answers_that_are_no_span_and_answers_that_are_nowhere() -> None:
     examples = [replace(MAYOR, qid=str(number), answer=answer) for number, answer in enumerate(answers)]
     made = draw_fixed(answer_sources([*examples, replace(MAYOR, facts=())], EvidencePools(gold_facts(passages))))
     assert [(record.qid, record.kind, record.spans) for record in made.records] == [("0", "yes", ()), ("1", "no", ())]
-    assert made.left_out == {"the answer stands in none of the facts": 1, "no answer is known": 2, "no facts": 1}
+    assert made.left_out == {"the answer is in none of the facts": 1, "no answer is known": 2, "no facts": 1}
 
 
 @pytest.mark.parametrize(

@@ -316,8 +316,8 @@ def test_a_passage_is_looked_up_once_and_negatives_are_the_records_own(cross_enc
     assert sorted(asked) == sorted(BY_PID)
     few = SentenceExample("q", 1, Query("a"), "p0", (0,), ("p3", "p4"))
     task, rng = SentenceTask(cross_encoder, [few], passages, HeadTraining(negatives=5)), np.random.default_rng(0)
-    assert set(task.draw(few.negatives, rng)) == {"p3", "p4"}
-    assert len(task.draw(others("p0"), rng)) == len(set(task.draw(others("p0"), rng))) == 5
+    assert set(task.draw_negatives(few.negatives, rng)) == {"p3", "p4"}
+    assert len(task.draw_negatives(others("p0"), rng)) == len(set(task.draw_negatives(others("p0"), rng))) == 5
 
 
 def test_little_of_a_batch_is_padding(cross_encoder: CrossEncoder) -> None:
