@@ -112,7 +112,7 @@ class CrossEncoderTraining:
         then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
         the condenser learns from them too.
         """
-        mining_index, depth, bonus = self.hop_order.mining_index("retriever"), self.plan.depth, self.plan.named_bonus
+        mining_index, depth, bonus = self.hop_order.mining_index("retriever"), self.plan.depth, self.plan.mention_boost
         names = TitleMentions(self.data) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
