@@ -63,12 +63,12 @@ def trace_record(trace: Trace) -> dict[str, Any]:
         "hops": [
             {
                 "ranking": ranking_record(hop.ranking),
-                "named": dict(sorted(hop.named.items())),
+                "named": dict(sorted(hop.mentioned.items())),
                 "facts": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in hop.facts],
             }
             for hop in trace.hops
         ],
-        "doubtful": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in trace.doubtful],
+        "doubtful": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in trace.borderline],
         "ranking": ranking_record(trace.ranking()),
         "outcome": None if trace.outcome is None else trace.outcome.to_json(),
         "stopped": trace.stopped,

@@ -17,8 +17,8 @@ from baleen.core.config import from_mapping, override
 from baleen.core.errors import ConfigError
 from baleen.core.types import Query, RankedBy, Trace, reject_string
 from baleen.hops.condenser import RELEVANCE_CONFIG as STAND_IN
-from baleen.hops.condenser import Condenser, CondenserConfig, RelevanceCondenser, Threshold
-from baleen.hops.config import RunConfig
+from baleen.hops.condenser import Condenser, RelevanceCondenser
+from baleen.hops.config import CondenserConfig, RunConfig
 from baleen.hops.mentions import MentionBoost
 from baleen.hops.pipeline import Condensing, Reader, read_outcomes, run_hops, run_hybrid
 from baleen.hops.readers import Answerer, Verifier
@@ -86,29 +86,29 @@ class Baleen:
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
-        search = MentionBoost(self.retriever, config.named_bonus) if config.named_bonus else self.retriever
+        search = MentionBoost(self.retriever, config.mention_boost) if config.mention_boost else self.retriever
         if config.pipeline == "hybrid":
-            readings = self.condenser(config.stand_in, config.threshold), self.reranker()
+            readings = self.condenser(config.untrained, **config.thresholds), self.reranker()
             return run_hybrid(queries, search, *readings, config.depths, config.stop_early)
         condenses = config.pipeline == "condense"
-        reading = self.condenser(config.stand_in, config.threshold) if condenses else self.reranker()
+        reading = self.condenser(config.untrained, **config.thresholds) if condenses else self.reranker()
         return run_hops(queries, search, reading, config.depths, config.stop_early)
 
     def _run_and_read(self, texts: Sequence[str], component: str, options: dict[str, Any]) -> list[Trace]:
-        reader = self.reader(component, optional=override(self.config, **options).stand_in)
+        reader = self.reader(component, optional=override(self.config, **options).untrained)
         *_, traces = self.hops(texts, **options)
         return read_outcomes(traces, reader) if reader is not None else traces
 
     # Components
 
-    def condenser(self, stand_in: bool = False, threshold: Threshold | None = None) -> Condensing:
-        """The model's condenser, or what stands in for it; `threshold` outranks its own."""
-        if stand_in:
-            return RelevanceCondenser(self._component("reranker"), override(STAND_IN, threshold=threshold))
+    def condenser(self, untrained: bool = False, **thresholds: float) -> Condensing:
+        """The model's condenser, or the untrained one; `thresholds` (keep, read, final) outrank its own."""
+        if untrained:
+            return RelevanceCondenser(self._component("reranker"), override(STAND_IN, **thresholds))
         config = from_mapping(
             CondenserConfig, self.model.settings.get("condenser", {}), f"{self.model.root}: condenser"
         )
-        chosen = override(config, threshold=threshold)
+        chosen = override(config, **thresholds)
         return Condenser(self._component("sentences"), self._component("facts"), chosen)
 
     def reranker(self) -> Condensing:

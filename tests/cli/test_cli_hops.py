@@ -23,10 +23,10 @@ from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
-KEYS = {"query", "facts", "doubtful", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
+KEYS = {"query", "facts", "borderline", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
 SETTINGS = {
     # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
-    "condenser": {"pool": 2, "threshold": -1000.0, "max_facts": 2},
+    "condenser": {"pool": 2, "keep": -1000.0, "max_facts": 2},
     "run": {"hops": 2, "k": 3},
 }
 READING = ("sentences", "facts", "reranker", "verifier", "answerer")
@@ -181,44 +181,44 @@ def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
 @pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
 def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
     arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
-    found = baleen(*arguments, "--threshold", "1e6").json
-    assert (found["facts"], found["threshold"]) == ([], 1e6)
+    found = baleen(*arguments, "--keep", "1e6").json
+    assert (found["facts"], found["keep"]) == ([], 1e6)
     reasons = {each["reason"] for hop in found["hops"] for each in hop["condensed"]["judgements"]}
     assert "not above the threshold of 1e+06" in reasons
-    lower = baleen(*arguments, "--threshold", "-1000").json
+    lower = baleen(*arguments, "--keep", "-1000").json
     usual = baleen(*arguments).json
     assert [fact["text"] for fact in lower["facts"]] == [fact["text"] for fact in usual["facts"]]
-    assert (lower["threshold"], "threshold" in usual) == (-1000.0, False)
+    assert (lower["keep"], "keep" in usual) == (-1000.0, False)
 
 
 def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--threshold", "-1e6,1e6", "--json").json
+    found = baleen("verify", CLAIM, "--keep", "-1e6", "--final", "1e6", "--json").json
     assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
-    assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
+    assert (found["facts"], found["keep"], found["final"]) == ([], -1e6, 1e6)
 
 
 def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6", "--json").json
-    assert (found["facts"], found["threshold"]) == ([], [-1e6, -1e6, 1e6])
-    read = baleen("verify", CLAIM, "--threshold", "-1e6", "--json").json
-    assert read["doubtful"] == []
-    assert found["doubtful"] == read["facts"]
+    found = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6", "--json").json
+    assert (found["facts"], found["read"], found["final"]) == ([], -1e6, 1e6)
+    read = baleen("verify", CLAIM, "--keep", "-1e6", "--json").json
+    assert read["borderline"] == []
+    assert found["borderline"] == read["facts"]
     assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
-    shown = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6").out
-    *_, doubtful = shown.partition("too doubtful to stand, left for the reader to weigh")
+    shown = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6").out
+    *_, doubtful = shown.partition("borderline: read, not reported")
     assert all(f"{fact['title']}: {fact['text']}" in doubtful for fact in read["facts"])
     assert "dropped again" in doubtful, "what the last hop dropped for them"
-    assert f"0 facts, {len(read['facts'])} doubtful ones weighed beside" in shown
+    assert f"0 facts, {len(read['facts'])} borderline facts read beside" in shown
 
 
 def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--ranked-by", "reading", "--json").json
+    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json").json
     weighed = {
         (each["pid"], each["sid"])
         for hop in found["hops"]
         for each in hop["condensed"]["judgements"]
-        if each["second"] is not None
+        if each["fact_score"] is not None
     }
     ranks = [any(pid == passage["pid"] for pid, _ in weighed) for passage in found["passages"]]
     assert ranks == sorted(ranks, reverse=True), "what was weighed comes first"
@@ -226,41 +226,41 @@ def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> Non
 
 
 def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "-k", "1,2", "--named-bonus", "1000", "--json").json
-    assert [hop["named"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    found = baleen("verify", CLAIM, "-k", "1,2", "--mention-boost", "1000", "--json").json
+    assert [hop["mentioned"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
     assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
-    for more in ((), ("--named-bonus", "0")):
+    for more in ((), ("--mention-boost", "0")):
         usual = baleen("ask", CLAIM, "-k", "1,2", *more, "--json").json
-        assert [hop["named"] for hop in usual["hops"]] == [{}, {}]
+        assert [hop["mentioned"] for hop in usual["hops"]] == [{}, {}]
 
 
 def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["verify", "--file", "claims.jsonl"]
-    lines = baleen(*arguments, "--named-bonus", "2").lines
-    assert [line["run"]["named_bonus"] for line in lines] == [2.0, 2.0]
-    for line in baleen(*arguments, "--named-bonus", "0").lines:
-        assert "named_bonus" not in line["run"], "results of before names were followed are taken up, too"
-    assert baleen(*arguments, "--named-bonus", "2", "--out", "out.jsonl").code == 0
+    lines = baleen(*arguments, "--mention-boost", "2").lines
+    assert [line["run"]["mention_boost"] for line in lines] == [2.0, 2.0]
+    for line in baleen(*arguments, "--mention-boost", "0").lines:
+        assert "mention_boost" not in line["run"], "results of before names were followed are taken up, too"
+    assert baleen(*arguments, "--mention-boost", "2", "--out", "out.jsonl").code == 0
     before = Path("out.jsonl").read_bytes()
-    for more, part in (([], "is None"), (["--named-bonus", "0"], "is None"), (["--named-bonus", "2.5"], "is 2.5")):
+    for more, part in (([], "is None"), (["--mention-boost", "0"], "is None"), (["--mention-boost", "2.5"], "is 2.5")):
         done = baleen(*arguments, *more, "--out", "out.jsonl")
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert f"named_bonus was 2.0, and {part}" in done.err
-    assert baleen(*arguments, "--named-bonus", "2.0", "--out", "out.jsonl").code == 0
+        assert f"mention_boost was 2.0, and {part}" in done.err
+    assert baleen(*arguments, "--mention-boost", "2.0", "--out", "out.jsonl").code == 0
     assert Path("out.jsonl").read_bytes() == before
 
 
 def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
-    done = baleen("verify", CLAIM, "--named-bonus", "inf")
+    done = baleen("verify", CLAIM, "--mention-boost", "inf")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
-    assert "named_bonus = inf should be a number, 0 or above" in done.err
+    assert "mention_boost = inf should be a number, 0 or above" in done.err
 
 
 def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
-    options = ("--stand-in", "--hops", "1", "--json")
-    assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
-    assert len(baleen("ask", CLAIM, *options, "--threshold", "-1e6", model="bare").json["facts"]) == 2
+    options = ("--untrained", "--hops", "1", "--json")
+    assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["facts"] == []
+    assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["facts"]) == 2
 
 
 def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
@@ -270,11 +270,11 @@ def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
 
 
 def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
-    shown = baleen("verify", CLAIM, "--stand-in", "--hops", "2", "-k", "3", model="bare")
+    shown = baleen("verify", CLAIM, "--untrained", "--hops", "2", "-k", "3", model="bare")
     assert shown.code == 0
-    assert "untrained: condenser (a relevance score stands in)\n" in shown.out
+    assert "untrained: condenser (reranker scores are used instead)\n" in shown.out
     assert "no verdict: the model has no verifier; `baleen train CONFIG.toml --stage verifier` makes one" in shown.out
-    asked = baleen("ask", CLAIM, "--stand-in", "--hops", "1", "--json", model="bare")
+    asked = baleen("ask", CLAIM, "--untrained", "--hops", "1", "--json", model="bare")
     assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
 
 
@@ -303,14 +303,14 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "-k", "3,0"], 2, "at least 1"),
         (["verify", CLAIM, "--hops", "0"], 2, "--hops"),
         (["verify", CLAIM, "--pipeline", "guess"], 2, "--pipeline"),
-        (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
-        (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
-        (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
-        (["verify", CLAIM, "--threshold", "1,3,2"], 2, "none of them below the one before"),
-        (["verify", CLAIM, "--threshold", "1,2,3,4"], 2, "--threshold 1,2,3,4: should be"),
-        (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
-        (["verify", CLAIM, "--named-bonus", "-1"], 2, "--named-bonus"),
-        (["ask", CLAIM, "--named-bonus", "much"], 2, "--named-bonus"),
+        (["verify", CLAIM, "--keep", "high"], 2, "--keep"),
+        (["verify", CLAIM, "--keep", "nan"], ConfigError.exit_code, "keep = nan, which should be a finite number"),
+        (["verify", CLAIM, "--keep", "1", "--final", "0"], ConfigError.exit_code, "expected keep <= read <= final"),
+        (["verify", CLAIM, "--read", "3", "--final", "2"], ConfigError.exit_code, "expected keep <= read <= final"),
+        (["verify", CLAIM, "--keep", "1,2"], 2, "--keep"),
+        (["ask", CLAIM, "--keep", "-1", "--pipeline", "rerank"], ConfigError.exit_code, "pipeline = 'rerank' has none"),
+        (["verify", CLAIM, "--mention-boost", "-1"], 2, "--mention-boost"),
+        (["ask", CLAIM, "--mention-boost", "much"], 2, "--mention-boost"),
         (["ask", "  "], QueryError.exit_code, "empty"),
         (["ask", "\udcff"], QueryError.exit_code, "half a character"),
     ]
@@ -389,7 +389,7 @@ def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
 
 def test_a_stand_in_is_named_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     write_claims("claims.jsonl", 3)
-    done = baleen("verify", "--file", "claims.jsonl", "--stand-in", "-k", "2", "--batch-size", "1", model="bare")
+    done = baleen("verify", "--file", "claims.jsonl", "--untrained", "-k", "2", "--batch-size", "1", model="bare")
     assert len(done.lines) == 3
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["untrained", "no verdict"]
 
@@ -455,9 +455,9 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
-        ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
-        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was hops, and is reading"),
-        ("verify", ["--named-bonus", "2"], "model", "named_bonus was None, and is 2.0"),
+        ("verify", ["--keep", "-2"], "model", "keep was None, and is -2.0"),
+        ("verify", ["--ranked-by", "evidence"], "model", "ranked_by was hops, and is evidence"),
+        ("verify", ["--mention-boost", "2"], "model", "mention_boost was None, and is 2.0"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)
@@ -496,5 +496,5 @@ def test_help_loads_nothing_heavy() -> None:
         "print(*{'torch', 'transformers', 'numba', 'numpy'} & sys.modules.keys(), file=sys.stderr)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "--stand-in" in run.stdout
+    assert "--untrained" in run.stdout
     assert run.stderr.split() == []

@@ -35,7 +35,7 @@ CONDENSED = Condensed(
     (FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400}, (replace(FACT, sid=3),)
 )
 HOP = Hop(QUERY, "[CLS] is it so?", ("p3",), RANKING, CONDENSED, {"encode": 0.5, "search": 0.25}, {"encode": 64})
-NAMED = replace(HOP, named={"p1": "", "p2": "p3"})
+NAMED = replace(HOP, mentioned={"p1": "", "p2": "p3"})
 VERDICT = Verdict("supported", 0.75, {"supported": 0.75, "not supported": 0.25})
 PARTS = Trace(QUERY, (HOP,)), Trace(QUERY, (HOP, HOP), stopped="hop 2 added no fact", untrained=("reranker",))
 
@@ -86,12 +86,12 @@ FACT_TUPLES = st.lists(FACTS, max_size=2).map(tuple)
 HOPS = st.builds(
     Hop,
     query=st.builds(Query, WORDS, FACT_TUPLES),
-    seen=WORDS,
+    encoded_query=WORDS,
     excluded=st.lists(WORDS, max_size=2).map(tuple),
     ranking=RANKINGS,
     condensed=st.builds(Condensed, FACT_TUPLES, st.lists(JUDGEMENTS, max_size=2).map(tuple), RANKINGS, TIMES),
     seconds=TIMES,
-    named=st.dictionaries(WORDS, WORDS, max_size=2),
+    mentioned=st.dictionaries(WORDS, WORDS, max_size=2),
 )
 OUTCOMES = st.none() | st.builds(Verdict, WORDS, FLOATS, TIMES) | st.builds(Answer, WORDS, FLOATS, st.none() | WORDS)
 
@@ -255,7 +255,7 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
             read_at("abc", Judgement("a", 0, 1.0, 2.0), Judgement("a", 1, 4.0, -3.5), Judgement("b", 0, 3.0, 1.0), Judgement("c", 0, 9.0)),
             read_at("def", Judgement("b", 0, None, -1.0), Judgement("d", 0, 0.5, 2.0), Judgement("e", 0, -4.0), facts=(Fact("b", 0, "", ""),)),
         ),
-        ranked_by="reading",
+        ranked_by="evidence",
     )  # fmt: skip
     assert trace.ranking() == Ranking(
         (
@@ -274,13 +274,13 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
 def test_by_reading_equal_scores_stand_in_order_of_their_ids_and_nothing_comes_that_was_not_retrieved() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "zcab"]
     hops = (read_at("c", *judged), read_at("a"), read_at("b"))
-    assert Trace(Query("q"), hops, ranked_by="reading").ranking().pids == ("a", "b", "c")
-    assert Trace(QUERY, ranked_by="reading").ranking() == Trace(QUERY).ranking()
+    assert Trace(Query("q"), hops, ranked_by="evidence").ranking().pids == ("a", "b", "c")
+    assert Trace(QUERY, ranked_by="evidence").ranking() == Trace(QUERY).ranking()
 
 
 def test_by_reading_what_a_hop_ranked_higher_comes_first_where_reading_makes_no_difference() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "cab"]
-    trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="reading")
+    trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="evidence")
     assert trace.ranking().pids == ("c", "a", "b")
     assert [best.pid for best in trace.best_sentences()] == ["c", "a", "b"]
 
@@ -296,5 +296,5 @@ def test_a_run_goes_on_from_the_facts_that_stand() -> None:
 
 def test_words_are_those_of_titles_and_sentences() -> None:
     assert HOP.words == 2 * (2 + 6), "doubtful facts are read, too"
-    assert replace(HOP, condensed=replace(CONDENSED, doubtful=())).words == 2 + 6
+    assert replace(HOP, condensed=replace(CONDENSED, borderline=())).words == 2 + 6
     assert Hop(QUERY).words == 0

@@ -29,12 +29,12 @@ def described(root: Path, **config: Any) -> Path:
 def test_components_may_share_a_folder_or_have_one_each(tmp_path: Path) -> None:
     root = checkpoints(tmp_path, "retriever", "reading", "verdicts")
     components = {"retriever": "retriever", "sentences": "reading", "facts": "reading", "verifier": "verdicts"}
-    write_model(root, components, {"condenser": {"threshold": 0.5}})
+    write_model(root, components, {"condenser": {"keep": 0.5}})
     model = read_model(root)
     assert model.folder("retriever") == root / "retriever"
     assert model.folder("sentences") == model.folder("facts") == root / "reading"
     assert model.folder("verifier") == root / "verdicts"
-    assert model.settings == {"condenser": {"threshold": 0.5}}
+    assert model.settings == {"condenser": {"keep": 0.5}}
     assert "facts" in model
     assert "answerer" not in model
     assert component_folder(root, "facts") == root / "reading"
@@ -63,9 +63,32 @@ def test_a_component_whose_folder_is_missing_is_refused(tmp_path: Path) -> None:
         read_model(root)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize(
+    ("given", "thresholds"),
+    [
+        (0.5, {"keep": 0.5}),
+        ([-2, 1.0], {"keep": -2, "final": 1.0}),
+        ([-2.0, -0.5, 1.0], {"keep": -2.0, "read": -0.5, "final": 1.0}),
+        ([1.0], {"threshold": [1.0]}),
+    ],
+)
+def test_settings_of_format_version_1_get_their_new_names(tmp_path: Path, given: Any, thresholds: Any) -> None:
+    condenser = {"pool": 3, "threshold": given, "least_passages": 2}
+    run = {"stand_in": True, "named_bonus": 8.0, "ranked_by": "reading", "hops": 2}
+    root = described(tmp_path, components={}, settings={"condenser": condenser, "run": run})
+    assert read_model(root).settings == {
+        "condenser": {"pool": 3, "min_passages": 2, **thresholds},
+        "run": {"untrained": True, "mention_boost": 8.0, "ranked_by": "evidence", "hops": 2},
+    }
+    as_they_are = {"condenser": condenser, "run": run}
+    assert (
+        read_model(described(tmp_path, format_version=2, components={}, settings=as_they_are)).settings == as_they_are
+    )
+
+
+@pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_another_version_of_the_format_is_refused(tmp_path: Path, version: Any) -> None:
-    with pytest.raises(CheckpointError, match=f"format version {version!r}, and this Baleen reads up to 1"):
+    with pytest.raises(CheckpointError, match=f"format version {version!r}, and this Baleen reads up to 2"):
         read_model(described(tmp_path, format_version=version))
 
 

@@ -29,7 +29,7 @@ def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
     names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
-    assert [names.mentioned(query, "all") for query in asked] == [follower.named(query) for query in asked]
+    assert [names.mentioned(query, "all") for query in asked] == [follower.mentioned(query) for query in asked]
     assert any(names.mentioned(query, "all") for query in asked)
 
 

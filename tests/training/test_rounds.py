@@ -197,7 +197,7 @@ def test_starting_at_a_stage_does_it_and_what_follows_anew(passed: HopOrderTrain
 
 
 def test_the_folder_of_another_plan_is_refused(passed: HopOrderTraining) -> None:
-    with pytest.raises(TrainingError, match="holds a run of other settings .first_depth differ.*name the stage"):
+    with pytest.raises(TrainingError, match="holds a run with other settings .first_depth differ.*name the stage"):
         taken_up(replace(passed.plan, first_depth=5), 2, passed.data, passed.run.root)
 
 

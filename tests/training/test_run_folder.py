@@ -155,7 +155,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) ->
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "thesis.tex").write_text("years of work")
     for first in (None, "first"):
-        with pytest.raises(TrainingError, match="holds something other than a run: choose a new or an empty folder"):
+        with pytest.raises(TrainingError, match="holds something other than a run; choose a new or an empty folder"):
             begun(tmp_path, first=first)
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["first", "thesis.tex"]
 
@@ -164,7 +164,7 @@ def test_stages_say_when_they_start_and_end(run: RunFolder, caplog: pytest.LogCa
     caplog.set_level("INFO")
     run.run_stage("first", work)
     run.run_stage("first", work)
-    assert caplog.messages == ["[1/3] first: starts", "[1/3] first: done in 0.0 s", "[1/3] first: done before"]
+    assert caplog.messages == ["[1/3] first: starting", "[1/3] first: done in 0.0 s", "[1/3] first: already done"]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_times_are_spelt_for_a_person(seconds: float, said: str) -> None:
 
 def test_another_plan_is_refused_by_name_and_changes_nothing(run: RunFolder) -> None:
     run.run_stage("first", work)
-    with pytest.raises(TrainingError, match="run: holds a run of other settings .hops, seed differ."):
+    with pytest.raises(TrainingError, match="run: holds a run with other settings .hops, seed differ."):
         begun(run.root, {**PLAN, "hops": 3, "seed": 1})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 2
 

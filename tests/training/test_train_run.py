@@ -73,7 +73,7 @@ def apart(toy: ToyWorld) -> Path:
             "apart",
             APART,
             ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2"),
-            ("depth = 4\n", "depth = 4\nnamed_bonus = 2.0\n"),
+            ("depth = 4\n", "depth = 4\nmention_boost = 2.0\n"),
         ),
         folder,
     )
@@ -110,8 +110,8 @@ def test_a_run_ends_in_a_model_that_verifies_and_answers(
 
 
 def test_a_model_whose_readers_learnt_from_names_follows_them(shared: Path, apart: Path) -> None:
-    assert "named_bonus" not in read_model(shared / "model").settings["run"]
-    assert read_model(apart / "model").settings["run"]["named_bonus"] == 2.0
+    assert "mention_boost" not in read_model(shared / "model").settings["run"]
+    assert read_model(apart / "model").settings["run"]["mention_boost"] == 2.0
 
 
 def test_heads_share_one_backbone_or_have_one_each(shared: Path, apart: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_stage_that_is_not_there_is_refused_before_anything_is_touched(toy: To
 def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
-    with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
+    with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
         run(other, copied)
     assert stamps(copied) == before
 
@@ -260,7 +260,7 @@ FILE = 'file = "train.jsonl" }'
 def test_a_stage_is_not_done_anew_on_other_questions_than_those_before_it(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "fewer", (FILE, 'file = "train.jsonl", limit = 5 }'))
-    with pytest.raises(TrainingError, match="before 'reading' were made of other collections.*start from 'start'"):
+    with pytest.raises(TrainingError, match="before 'reading' were made with other collections.*start from 'start'"):
         run(other, copied, stage="reading")
     assert stamps(copied) == before
     assert run(other, copied, stage="start")["stages"]["hop-1"]["claims"] == 5

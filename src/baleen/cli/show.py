@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TITLES = 5
 MATCHES = 10
 LONGEST = 240  # characters of a fact that is a whole passage
-STANDING_IN = {"condenser": "condenser (a relevance score stands in)"}
+STANDING_IN = {"condenser": "condenser (reranker scores are used instead)"}
 
 
 class Chain:
@@ -45,14 +45,14 @@ class Chain:
         """What one hop found, kept and dropped again."""
         titles = [self._title(pid) for pid in hop.ranking.pids[:TITLES]]
         more = " …" if len(hop.ranking) > TITLES else ""
-        named = f", {len(hop.named)} of them named," if hop.named else ""
+        named = f", {len(hop.mentioned)} of them named," if hop.mentioned else ""
         found = f"{len(hop.ranking)} passages{named} in {_milliseconds(hop.seconds.values())}"
         self._print(0)
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
         joined = [fact for fact in hop.facts if fact.hop != number and _joins(fact, hop)]
         self._kept([fact for fact in hop.facts if fact.hop == number], len(joined), hop)
         self._told("taken up after all", "green", joined)
-        self._told("too doubtful to stand, left for the reader to weigh", "yellow", hop.condensed.doubtful)
+        self._told("borderline: read, not reported", "yellow", hop.condensed.borderline)
         self._dropped(hop)
 
     def _kept(self, new: list[Fact], joined: int, hop: Hop) -> None:
@@ -75,13 +75,13 @@ class Chain:
 
     def _dropped(self, hop: Hop) -> None:
         rejected = {(each.pid, each.sid): each for each in hop.condensed.judgements if not each.kept}
-        weighed = {(fact.pid, fact.sid) for fact in hop.condensed.doubtful}
+        weighed = {(fact.pid, fact.sid) for fact in hop.condensed.borderline}
         gone = [fact for fact in hop.query.facts if (fact.pid, fact.sid) in rejected.keys() - weighed]
         if gone:
             self._print(2, ("dropped again", "red"))
         for fact in gone:
             judgement = rejected[fact.pid, fact.sid]
-            score = f"{fact.score if judgement.second is None else judgement.second:6.2f}  "
+            score = f"{fact.score if judgement.fact_score is None else judgement.fact_score:6.2f}  "
             self._print(4, (score, "dim"), f"{fact.title}: {_short(fact.text)}", (f" ({judgement.reason})", "dim"))
 
     def end(self, trace: Trace, seconds: float) -> None:
@@ -89,7 +89,7 @@ class Chain:
         self._print(0)
         self._outcome(trace)
         words = trace.hops[-1].words if trace.hops else 0
-        weighed = f", {_count(len(trace.doubtful), 'doubtful one')} weighed beside" if trace.doubtful else ""
+        weighed = f", {_count(len(trace.borderline), 'borderline fact')} read beside" if trace.borderline else ""
         stopped = f", stopped early: {trace.stopped}" if trace.stopped else ""
         rests = f"{_count(len(trace.facts), 'fact')}{weighed}, {words} words of context, {seconds:.2f} s{stopped}"
         self._print(0, (rests, "italic"))
@@ -208,15 +208,15 @@ def document(
 ) -> dict[str, Any]:
     """A finished run; `explained` adds why each passage that carries a fact was found.
 
-    `doubtful` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the
-    retriever's, at the hop and rank where it came up, with the bonus where it is among `named` of that hop; `fact_score`
+    `borderline` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the
+    retriever's, at the hop and rank where it came up, with the bonus where it is among `mentioned` of that hop; `fact_score`
     is that of the best fact it carries, null where it carries none.  The order is that of `Trace.ranking`.
     """
     told: dict[str, Any] = {
         "query": trace.query.text,
         task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
         "facts": [fact.to_json() for fact in trace.facts],
-        "doubtful": [fact.to_json() for fact in trace.doubtful],
+        "borderline": [fact.to_json() for fact in trace.borderline],
         "passages": _passages(trace, retriever),
         "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
         "ranked_by": trace.ranked_by,

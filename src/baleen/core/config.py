@@ -20,8 +20,14 @@ from baleen.core.errors import ConfigError
 Config = TypeVar("Config")
 
 NO_SETTING = {"setting": False}
-# Removed settings of plans, and the last release that reads them.
+# Removed settings with the last release that reads them, and renamed settings with their new names.
 REMOVED = dict.fromkeys(("distillation", "distillation_temperature", "positives", "rounding", "teacher"), "0.1.0")
+RENAMED = {
+    "least_passages": "'min_passages'",
+    "named_bonus": "'mention_boost'",
+    "stand_in": "'untrained'",
+    "threshold": "'keep', 'read' and 'final'",
+}
 
 
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
@@ -36,7 +42,7 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
     values = {}
     for key, value in settings.items():
         if key not in fields:
-            _refuse_if_removed(key, source)
+            _refuse_if_removed(key, f"{source}: ")
             raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, set(fields))}")
         values[key] = _convert(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
@@ -53,14 +59,16 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
 def refuse_removed(settings: Mapping[str, Any], source: str) -> None:
     """Raise a ConfigError for a setting that only an older release reads, here or in a nested table."""
     for key, value in settings.items():
-        _refuse_if_removed(key, source)
+        _refuse_if_removed(key, f"{source}: ")
         if isinstance(value, Mapping):
             refuse_removed(value, f"{source}: {key}")
 
 
-def _refuse_if_removed(key: str, source: str) -> None:
+def _refuse_if_removed(key: str, where: str = "") -> None:
     if key in REMOVED:
-        raise ConfigError(f"{source}: the setting '{key}' is gone; leave it out, or use baleen {REMOVED[key]}")
+        raise ConfigError(f"{where}the setting '{key}' is gone; leave it out, or use baleen {REMOVED[key]}")
+    if key in RENAMED:
+        raise ConfigError(f"{where}the setting '{key}' is now {RENAMED[key]}")
 
 
 def override(config: Config, **changes: Any) -> Config:
@@ -72,6 +80,7 @@ def override(config: Config, **changes: Any) -> Config:
     if unknown:
         known = {f.name for f in dataclasses.fields(config)}
         key = min(unknown)
+        _refuse_if_removed(key)
         raise ConfigError(f"there is no setting '{key}'{_hint(key, known)}")
     return dataclasses.replace(config, **given)
 

@@ -23,7 +23,7 @@ from baleen.core.records import Record
 
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
-RankedBy = Literal["hops", "reading"]
+RankedBy = Literal["hops", "evidence"]
 Items = TypeVar("Items")
 WHOLE_PASSAGE = -1  # the sid of a fact that is a whole passage
 UNSCORED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
@@ -169,29 +169,29 @@ class Answer(Record):
 class Judgement(Record):
     """What a hop made of one sentence: its scores, whether it was kept as a fact, and why or why not.
 
-    `first` is the score beside its own passage, None for a fact of an earlier hop, which is not read there again;
-    `second` the score among all candidate facts, None for a sentence that did not get so far.  A last hop also judges
-    what an earlier one read and it takes up after all, with the scores of then.
+    `sentence_score` is the score beside its own passage (None for a fact of an earlier hop, which is not read there
+    again), `fact_score` the score among all candidate facts (None for a sentence that never was one).  A last hop also
+    judges sentences of earlier hops that it adds to the final facts, with their earlier scores.
     """
 
     pid: str
     sid: int
-    first: float | None = None
-    second: float | None = None
+    sentence_score: float | None = None
+    fact_score: float | None = None
     kept: bool = False
     reason: str = ""
 
     @property
-    def worth(self) -> float:
-        """What two sentences are compared by: the sum of its scores, with UNWEIGHED for a second one that it lacks."""
-        return (self.first or 0.0) + (UNSCORED if self.second is None else self.second)
+    def combined(self) -> float:
+        """The sum of both scores, by which sentences compare; UNSCORED replaces a missing fact score."""
+        return (self.sentence_score or 0.0) + (UNSCORED if self.fact_score is None else self.fact_score)
 
 
 @dataclass(frozen=True, slots=True)
 class Condensed(Record):
     """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
 
-    `doubtful` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
+    `borderline` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
     passages where a reranker made one.  `seconds` and `tokens` are by stage.
     """
 
@@ -200,26 +200,26 @@ class Condensed(Record):
     chosen: Ranking = Ranking()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
-    doubtful: tuple[Fact, ...] = ()
+    borderline: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hop(Record):
     """One turn of the loop: what went in, what was retrieved, what was read and kept.
 
-    `seen` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
-    `named` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
+    `encoded_query` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
+    `mentioned` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
     it, or "" for the claim.
     """
 
     query: Query
-    seen: str = ""
+    encoded_query: str = ""
     excluded: tuple[str, ...] = ()
     ranking: Ranking = Ranking()
     condensed: Condensed = Condensed()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
-    named: Mapping[str, str] = field(default_factory=dict)
+    mentioned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -229,7 +229,7 @@ class Hop(Record):
     @property
     def words(self) -> int:
         """Of context that the next hop reads beside the claim, or after the last one the reader."""
-        read = (*self.facts, *self.condensed.doubtful)
+        read = (*self.facts, *self.condensed.borderline)
         return sum(len(fact.title.split()) + len(fact.text.split()) for fact in read)
 
 
@@ -263,14 +263,14 @@ class Trace(Record):
         return Query(self.query.text, self.facts)
 
     @property
-    def doubtful(self) -> tuple[Fact, ...]:
+    def borderline(self) -> tuple[Fact, ...]:
         """Those that are read beside the facts at the end, and do not stand."""
-        return self.hops[-1].condensed.doubtful if self.hops else ()
+        return self.hops[-1].condensed.borderline if self.hops else ()
 
     @property
     def final_query(self) -> Query:
         """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
-        return Query(self.query.text, sort_facts((*self.facts, *self.doubtful)) if self.doubtful else self.facts)
+        return Query(self.query.text, sort_facts((*self.facts, *self.borderline)) if self.borderline else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class Trace(Record):
 
     def ranking(self) -> Ranking:
         """One ranked list of the passages of all hops, as `ranked_by` says."""
-        return self._by_reading() if self.ranked_by == "reading" else self._by_hops()
+        return self._by_reading() if self.ranked_by == "evidence" else self._by_hops()
 
     def _by_hops(self) -> Ranking:
         """Passages that carry facts first, by their best fact, then by hop and rank."""
@@ -304,15 +304,15 @@ class Trace(Record):
         """The best sentence of each passage, and what it makes the passage worth: less, the lower its hop ranked it."""
         read: dict[tuple[str, int], Judgement] = {}
         for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
-            if judged.first is None and judged.second is None:
+            if judged.sentence_score is None and judged.fact_score is None:
                 continue  # it was kept before, and not read again
             known = read.get((judged.pid, judged.sid), judged)
-            first = known.first if judged.first is None else judged.first
-            second = known.second if judged.second is None else judged.second
+            first = known.sentence_score if judged.sentence_score is None else judged.sentence_score
+            second = known.fact_score if judged.fact_score is None else judged.fact_score
             read[judged.pid, judged.sid] = Judgement(judged.pid, judged.sid, first, second)
         best: dict[str, Judgement] = {}
         for each in read.values():
-            best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.worth, -judged.sid))
+            best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.combined, -judged.sid))
         ranks = {pid: rank for hop in reversed(self.hops) for rank, pid in enumerate(hop.ranking.pids)}
-        found = [(each.worth - log1p(ranks.get(each.pid, 0)), each) for each in best.values()]
+        found = [(each.combined - log1p(ranks.get(each.pid, 0)), each) for each in best.values()]
         return sorted(found, key=lambda pair: (-pair[0], pair[1].pid))

@@ -43,7 +43,7 @@ MODEL = "baleen-untrained"
 BACKBONE = "BAAI/bge-small-en-v1.5"
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-12-v2"
 # Without a condenser to tell what to drop, more hops would only gather more.
-RUN = {"stand_in": True, "hops": 2, "k": 5}
+RUN = {"untrained": True, "hops": 2, "k": 5}
 CORE = 300  # passages that a laptop indexes in half a minute
 SAMPLE = 64  # passages whose token vectors give the principal components
 SHIPPED_INDEX = "demo-index"

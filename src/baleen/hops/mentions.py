@@ -1,7 +1,7 @@
 """A retriever that follows names: what the claim names, or a passage that carries a fact, is more likely to be of use.
 
 follower = Follower(retriever, bonus=2.0)
-follower.retrieve([query], k=25)[0].named           {pid of a passage that came: pid of the passage that names it}
+follower.retrieve([query], k=25)[0].mentioned           {pid of a passage that came: pid of the passage that names it}
 
 Half of what a search misses at a later hop is named, word for word, in a passage that an earlier hop kept: its title stands
 there, in a sentence that says nothing else of it.  Such passages are scored whether the search finds them or not, and their
@@ -39,10 +39,10 @@ class MentionBoost:
         """`Retriever.retrieve`, with the passages that are named favoured; the scores of these are the raised ones."""
         watch = StageTimer(len(queries))
         with watch("name"):
-            named = [self.named(query) for query in queries]
+            named = [self.mentioned(query) for query in queries]
         found = self._retriever.retrieve(queries, k, boosted=named, boost=self._bonus, **options)
         return [
-            replace(each, seconds={**watch.seconds, **each.seconds}, named=_came(each, by))
+            replace(each, seconds={**watch.seconds, **each.seconds}, mentioned=_came(each, by))
             for each, by in zip(found, named, strict=True)
         ]
 
@@ -52,7 +52,7 @@ class MentionBoost:
     def passages(self, pids: Sequence[str]) -> list[Passage]:
         return self._retriever.passages(pids)
 
-    def named(self, query: Query) -> dict[str, str]:
+    def mentioned(self, query: Query) -> dict[str, str]:
         """The passages that are named, each with the first of the passages that name it, or CLAIM."""
         return find_mentioned(query, self._titled, self._in_passage)
 

@@ -74,7 +74,7 @@ def take_hop(traces: Sequence[Trace], retriever: Retrieving, reading: Condensing
     passages = [[known[pid] for pid in each.ranking.pids] for each in found]
     condensed = reading.condense(queries, passages, number)
     return [
-        Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens, each.named)
+        Hop(query, each.encoded_query, without, each.ranking, facts, each.seconds, each.tokens, each.mentioned)
         for query, each, without, facts in zip(queries, found, excluded, condensed, strict=True)
     ]
 
@@ -148,8 +148,8 @@ def merge_traces(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Tr
         ours, theirs = (hop.ranking if hop else Ranking() for hop in (left, right))
         ranking = merge_rankings(ours, theirs, depth, taken)
         taken |= set(ranking.pids)
-        first = left or replace(right, condensed=Condensed(condensed.facts, doubtful=condensed.doubtful))
-        hops.append(replace(first, ranking=ranking, named=_named(ranking, right, left)))
+        first = left or replace(right, condensed=Condensed(condensed.facts, borderline=condensed.borderline))
+        hops.append(replace(first, ranking=ranking, mentioned=_named(ranking, right, left)))
     longest = max(condensed, reranked, key=lambda trace: len(trace.hops))
     stopped = longest.stopped if condensed.stopped and reranked.stopped else ""
     untrained = tuple(dict.fromkeys((*condensed.untrained, *reranked.untrained)))
@@ -168,4 +168,4 @@ def merge_rankings(left: Ranking, right: Ranking, depth: int, taken: set[str]) -
 def _named(ranking: Ranking, *hops: Hop | None) -> dict[str, str]:
     """The passages that were raised where their hits come from; of two such hops the last one says by what."""
     came = [(hit, hop) for hit in ranking for hop in hops if hop is not None and hit in hop.ranking.hits]
-    return {hit.pid: hop.named[hit.pid] for hit, hop in came if hit.pid in hop.named}
+    return {hit.pid: hop.mentioned[hit.pid] for hit, hop in came if hit.pid in hop.mentioned}

@@ -23,16 +23,16 @@ from baleen.models.encoder import Encoder
 
 @dataclass(frozen=True)
 class Retrieval:
-    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage.
+    """A ranking, the query as the encoder read it (`encoded_query`), and what that cost, by stage.
 
-    `named` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
+    `mentioned` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
     """
 
     ranking: Ranking
-    seen: str
+    encoded_query: str
     seconds: Mapping[str, float]
     tokens: Mapping[str, int]
-    named: Mapping[str, str] = field(default_factory=dict)
+    mentioned: Mapping[str, str] = field(default_factory=dict)
 
 
 class Retriever:

@@ -21,7 +21,10 @@ from baleen.models.checkpoint import FORMAT as CHECKPOINT_FORMAT
 from baleen.models.checkpoint import MODEL_FORMAT as FORMAT
 from baleen.models.checkpoint import read_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+# Settings that had another name in format version 1.
+RENAMED = {"least_passages": "min_passages", "named_bonus": "mention_boost", "stand_in": "untrained"}
 
 # What each component is for; the order is the one in which they are trained.
 COMPONENTS: Mapping[str, str] = {
@@ -72,13 +75,32 @@ def read_model(root: Path) -> ModelFolder:
         raise CheckpointError(f"{root / 'config.json'}: components should map names to folders")
     if not isinstance(settings, dict) or not all(isinstance(stage, dict) for stage in settings.values()):
         raise CheckpointError(f"{root / 'config.json'}: settings should map stages to their settings")
-    model = ModelFolder(root, components, settings)
+    model = ModelFolder(root, components, settings if version > 1 else migrate_settings(settings))
     for component in model.components:
         if component not in COMPONENTS:
             raise CheckpointError(f"{root}: there is no component '{component}'; known are {', '.join(COMPONENTS)}")
         if not (model.folder(component) / "config.json").is_file():
             raise CheckpointError(f"{root}: its {component} should lie in {model.folder(component)}, which is missing")
     return model
+
+
+def migrate_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Settings of format version 1 under their names of today."""
+    migrated = {stage: {RENAMED.get(key, key): value for key, value in own.items()} for stage, own in settings.items()}
+    condenser, run = migrated.get("condenser", {}), migrated.get("run", {})
+    if "threshold" in condenser:
+        condenser |= _thresholds(condenser.pop("threshold"))
+    if run.get("ranked_by") == "reading":
+        run["ranked_by"] = "evidence"
+    return migrated
+
+
+def _thresholds(given: Any) -> dict[str, Any]:
+    """One number, or a list of two or three; anything else stays as it is, to be refused."""
+    if not isinstance(given, list):
+        return {"keep": given}
+    names = {2: ("keep", "final"), 3: ("keep", "read", "final")}.get(len(given))
+    return {"threshold": given} if names is None else dict(zip(names, given, strict=True))
 
 
 def write_model(root: Path, components: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> None:

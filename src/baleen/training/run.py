@@ -106,8 +106,8 @@ def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
                 Encoder.load(source, device="cpu", trainable=True).save(aside / name, dtype)
             else:
                 CrossEncoder.load(source, device="cpu", trainable=True).save(aside / name, torch.float16)
-        bonus = plan.reading.named_bonus if plan.reading is not None else 0.0
-        named = {"named_bonus": bonus} if bonus else {}
+        bonus = plan.reading.mention_boost if plan.reading is not None else 0.0
+        named = {"mention_boost": bonus} if bonus else {}
         write_model(aside, components, {"run": {"hops": plan.hops, "k": list(plan.retriever.depths), **named}})
     return {"components": components}
 

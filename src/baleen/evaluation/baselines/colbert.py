@@ -55,7 +55,7 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 
 NAME = "colbert-hop"
-OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by": "hops", "named_bonus": 0.0}
+OPTIONS: dict[str, Any] = {"pipeline": "rerank", "untrained": False, "ranked_by": "hops", "mention_boost": 0.0}
 
 
 def colbert_hop(system: Baleen) -> Baleen:

@@ -111,7 +111,7 @@ class CrossEncoderTraining:
         As in the pipeline, there is one more hop after the last gold passage is found: it has only facts that the condenser
         should reject.  The last hop counts all gold passages left as found, so that the condenser learns from them too.
         """
-        index, depth, boost = self.hop_order.indexes.of(FINAL), self.plan.depth, self.plan.named_bonus
+        index, depth, boost = self.hop_order.indexes.of(FINAL), self.plan.depth, self.plan.mention_boost
         mentions = TitleMentions(self.data) if boost else None
         collection = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in collection}
