@@ -1,6 +1,6 @@
 """Rounds over a toy world: plans that learn it, plans that only run through, and runs that are killed on the way.
 
-python rounds_fakes.py WORLD BACKBONE RUNS SEED
+python hop_order_fakes.py WORLD BACKBONE RUNS SEED
     takes a run to its end in RUNS/whole, and another in RUNS/killed, whose process is killed at five random moments;
     prints the stages that were at work when the kills came
 """

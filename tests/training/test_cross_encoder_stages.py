@@ -32,7 +32,7 @@ from baleen.training.hop_order.supervision import Step
 from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import CrossEncoderPlan
 from baleen.training.stages import RunFolder
-from rounds_fakes import learning_plan, toy_collection
+from hop_order_fakes import learning_plan, toy_collection
 from toy_world import ToyWorld, make_world
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -110,7 +110,7 @@ def test_stage_one_finds_the_gold_sentence(read: CrossEncoderTraining) -> None:
 
 
 @pytest.mark.slow
-def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
+def test_stage_two_keeps_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
     """Of seven to nine, the others being the best that stage 1 has.
 
     The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
@@ -175,7 +175,7 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEnco
 # What is read
 
 
-def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTraining) -> None:
+def test_hops_do_not_retrieve_a_passage_twice(read: CrossEncoderTraining) -> None:
     by_qid: dict[str, list[Step]] = {}
     for step in read.examples.steps("dev"):
         by_qid.setdefault(step.supervised.qid, []).append(step)
@@ -185,21 +185,21 @@ def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTrai
         assert len(set(seen)) == len(seen)
 
 
-def test_all_gold_passages_are_learnt_from(read: CrossEncoderTraining) -> None:
+def test_all_gold_passages_are_positives(read: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
     for step in read.examples.steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
     assert found == {question.example.qid: set(question.example.gold) for question in read.data.dev}
 
 
-def test_negatives_lie_within_the_depths_of_each_hop(read: CrossEncoderTraining) -> None:
+def test_negatives_are_within_the_depth_of_each_hop(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     made = read.examples.sentences("dev", cross_encoder)
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
-def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: CrossEncoderTraining) -> None:
+def test_sentences_are_scored_together_as_alone(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps = read.examples.steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
@@ -214,7 +214,7 @@ def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: Cro
     assert found_sentences(cross_encoder, [], read.data.passage) == {}
 
 
-def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: CrossEncoderTraining) -> None:
+def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) -> None:
     """Scored and sorted one by one, with a fact made of each."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps, passage = read.examples.steps("dev")[:AT_ONCE], read.data.passage
@@ -238,7 +238,7 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) 
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
 
 
-def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTraining) -> None:
+def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTraining) -> None:
     """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
     followed = CrossEncoderTraining(replace(read.plan, mention_boost=1e3), read.hop_order)
     questions = read.data.dev[:20]
@@ -251,7 +251,7 @@ def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTr
     assert any(rank is None or rank > 4 for rank in ranks["plain"])
 
 
-def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: CrossEncoderTraining) -> None:
+def test_a_pool_has_the_facts_of_all_earlier_hops(read: CrossEncoderTraining) -> None:
     """Nothing in it would tell that fact from others."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     some = read.examples.steps("dev")[:40]
