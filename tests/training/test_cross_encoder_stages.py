@@ -1,4 +1,4 @@
-"""The cross-encoder's stages on a made-up world: what they read, and that both condensers learn to find its facts."""
+"""The cross-encoder stages on a made-up world: their records, and that both condenser stages learn to find facts."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ HOPS = 2
 
 
 def two_hops(folder: Path) -> ToyWorld:
-    """Claims and questions of two hops, without labels and answers: condensers and reranker are all that can be trained.
+    """Claims and questions of two hops, without labels and answers, so that only condenser and reranker can be trained.
 
-    What is measured on was not learnt from in other words either: a chain of facts is on one side alone.
+    No chain of facts is in both train and dev.
     """
     toy = make_world(folder, people=600, train=1500, dev=60, hops=(HOPS,))
     train, dev = (
@@ -59,7 +59,7 @@ def two_hops(folder: Path) -> ToyWorld:
 
 
 def chain_of(question: dict[str, Any]) -> frozenset[tuple[str, int]]:
-    """Its gold facts, which a question and several claims may share."""
+    """Gold facts, which a question and several claims may share."""
     return frozenset((pid, sid) for pid, sid in question["facts"])
 
 
@@ -67,8 +67,8 @@ def training(steps: int) -> TrainConfig:
     return TrainConfig(steps=steps, batch_size=24, lr=2e-3, warmup=20, weight_decay=0.0, precision="float32")
 
 
-def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
-    """Over what a retriever finds that has not been trained; the reranker beside it is left out to save time."""
+def train_stage_one(toy: ToyWorld) -> CrossEncoderTraining:
+    """Train stage 1 on the rankings of an untrained retriever, without the reranker to save time."""
     plan = CrossEncoderPlan(
         str(toy.matching_backbone(toy.folder / "matching", layers=3)),
         length=96,
@@ -92,7 +92,7 @@ def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
-    return stage_one(two_hops(tmp_path_factory.mktemp("toy")))
+    return train_stage_one(two_hops(tmp_path_factory.mktemp("toy")))
 
 
 def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
@@ -104,17 +104,16 @@ def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
 
 
 def test_stage_one_finds_the_gold_sentence(read: CrossEncoderTraining) -> None:
-    """Among all sentences of a gold passage and of the five others that the retriever has first."""
+    """Among all sentences of a gold passage and of the first five others."""
     print(dev(read, "sentences"))
     assert dev(read, "sentences")["sentences_best"] >= 0.95
 
 
 @pytest.mark.slow
 def test_stage_two_keeps_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
-    """Of seven to nine, the others being the best that stage 1 has.
+    """Pools have seven to nine facts, the others being the best of stage 1.
 
-    The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
-    a thousand steps.
+    Only the fact of the first hop, in the same pool, identifies that of the second; learning that takes a thousand steps.
     """
     read.run.run_stage("scores", read._scores)
     origin = read.run.folder("sentences") / "checkpoint"
@@ -130,7 +129,7 @@ def test_stage_two_keeps_gold_facts_and_few_others(read: CrossEncoderTraining) -
 
 
 def gold_come_first(cross_encoder: CrossEncoder, pool: FactExample) -> bool:
-    """Whether the gold facts of a pool have the highest scores, wherever 0 lies."""
+    """Whether the gold facts of a pool have the highest scores."""
     (row,) = cross_encoder.inputs.facts(pool.claim, pool.facts)
     (scores,) = cross_encoder.score(FACT_STAGE, [row])
     ranked = sorted(row.keys, key=lambda place: -float(scores[row.keys.index(place), 0]))
@@ -138,7 +137,7 @@ def gold_come_first(cross_encoder: CrossEncoder, pool: FactExample) -> bool:
 
 
 def unlabelled(step: Step) -> Step:
-    """As of a dataset that names passages alone."""
+    """A step whose dataset annotates passages alone."""
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
@@ -153,7 +152,7 @@ def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -
 
 
 def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
-    """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
+    """With the facts inferred for earlier hops; with the claim alone, later hops are guesswork."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     true, passage = read.examples.steps("dev"), read.data.passage
     share = share_right(read, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true)
@@ -215,7 +214,7 @@ def test_sentences_are_scored_together_as_alone(read: CrossEncoderTraining) -> N
 
 
 def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) -> None:
-    """Scored and sorted one by one, with a fact made of each."""
+    """The expected facts are scored and sorted one by one."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     steps, passage = read.examples.steps("dev")[:AT_ONCE], read.data.passage
     hops = [step.supervised for step in steps]
@@ -230,7 +229,7 @@ def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) ->
 
 
 def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
-    """As the pipeline has several, so that the condenser learns what to leave."""
+    """It teaches the condenser to reject facts, as the pipeline has such hops."""
     steps = read.examples.steps("train")
     assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.data.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]
@@ -239,7 +238,7 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) 
 
 
 def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTraining) -> None:
-    """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
+    """In this world the fact of the first hop mentions the title of the second passage."""
     followed = CrossEncoderTraining(replace(read.plan, mention_boost=1e3), read.hop_order)
     questions = read.data.dev[:20]
     ranks = {}
@@ -252,7 +251,7 @@ def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTr
 
 
 def test_a_pool_has_the_facts_of_all_earlier_hops(read: CrossEncoderTraining) -> None:
-    """Nothing in it would tell that fact from others."""
+    """Without them nothing would identify it."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
     some = read.examples.steps("dev")[:40]
     examples = list({step.supervised.qid: step.state.example for step in some}.values())

@@ -16,7 +16,7 @@ from baleen.training.hop_order.fixed import heuristic_order, oracle_order
 from baleen.training.hop_order.report import FoundPassage, HopReport, HopSummary, OrderAgreement, Summary
 from baleen.training.hop_order.supervision import (
     NEGATIVE_DEPTH,
-    Chosen,
+    Positive,
     State,
     Step,
     Supervised,
@@ -131,7 +131,7 @@ class TestLatentHop:
     def test_three_hops_of_one_claim(self) -> None:
         first = latent_hop(start(EXAMPLE), ranking("p5", "p0", "p6", "p1"), passages, depth=2)
         assert first.supervised == Supervised("q", 1, Query(TEXT), ("p0",), ("p5", "p6"))
-        assert first.chosen == (Chosen("p0", 2),)
+        assert first.chosen == (Positive("p0", 2),)
         assert first.state == State(EXAMPLE, Query(TEXT, (fact("p0", 1, 1),)), ("p3", "p1"), 2)
 
         second = latent_hop(first.state, ranking("p1", "p5", "p3"), passages, depth=2)
@@ -148,13 +148,13 @@ class TestLatentHop:
 
     def test_several_passages_of_a_hop_are_best_ranked_first(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p1", "p0", "p5"), passages, depth=2)
-        assert step.chosen == (Chosen("p1", 1), Chosen("p0", 2))
+        assert step.chosen == (Positive("p1", 1), Positive("p0", 2))
         assert step.state.remaining == ("p3",)
 
     def test_ranks_are_counted_without_the_passages_of_earlier_hops(self) -> None:
         after = latent_hop(start(EXAMPLE), ranking("p0"), passages, depth=1).state
         step = latent_hop(after, ranking("p0", "p1"), passages, depth=1)
-        assert step.chosen == (Chosen("p1", 1),)
+        assert step.chosen == (Positive("p1", 1),)
 
     def test_a_passage_of_an_earlier_hop_is_no_negative(self) -> None:
         after = latent_hop(start(EXAMPLE), ranking("p0"), passages, depth=1).state
@@ -163,7 +163,7 @@ class TestLatentHop:
     def test_the_fallback_is_marked(self) -> None:
         ranked = ranking("p5", "p6", "p1")
         step = latent_hop(start(EXAMPLE), ranked, passages, depth=2)
-        assert (step.chosen, step.fallback) == ((Chosen("p1", 3),), True)
+        assert (step.chosen, step.fallback) == ((Positive("p1", 3),), True)
         assert not latent_hop(start(EXAMPLE), ranked, passages, depth=3).fallback
 
     def test_a_hop_without_positives_changes_nothing(self) -> None:
@@ -331,7 +331,7 @@ class TestOrderedHops:
     def test_the_ranking_gives_ranks_and_negatives(self) -> None:
         first, second, third = self.steps()
         assert first.supervised == Supervised("q", 1, Query(TEXT), ("p0",), ("p5",))
-        assert (first.chosen, second.chosen) == ((Chosen("p0", 3),), (Chosen("p1", None),))
+        assert (first.chosen, second.chosen) == ((Positive("p0", 3),), (Positive("p1", None),))
         assert (third.supervised.positives, third.supervised.negatives) == (("p3",), ("p2",))
 
     def test_each_hop_takes_its_passages_ranked_or_not_and_adds_their_facts(self) -> None:

@@ -132,7 +132,7 @@ def train_heads(
     evaluate: Metrics | None = None,
     resume: bool = True,
 ) -> Outcome:
-    """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
+    """Train a cross-encoder, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
     if task.cross_encoder is not cross_encoder:
         raise TrainingError("the task is for another cross-encoder: make the task with the one to be trained")
     config = override(config, device=str(cross_encoder.device))

@@ -69,7 +69,7 @@ class State(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Record):
+class Positive(Record):
     """A gold passage that became a positive, and its rank (from 1; None: not ranked)."""
 
     pid: str
@@ -84,7 +84,7 @@ class Step(Record):
     """
 
     supervised: Supervised
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[Positive, ...]
     facts: tuple[Fact, ...]
     fallback: bool
     state: State
@@ -191,7 +191,7 @@ def advance(state: State, taken: Iterable[str], facts: Iterable[Fact]) -> State:
     return State(state.example, query, remaining, state.hop + 1)
 
 
-def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Chosen], bool]:
+def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Positive], bool]:
     """The positives of a hop, and whether the fallback was needed."""
     ranked = _ranked(state, ranking)
     if depth is None:
@@ -201,18 +201,18 @@ def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Chosen],
     return within or best, bool(best)
 
 
-def _ranked(state: State, ranking: Ranking) -> list[Chosen]:
+def _ranked(state: State, ranking: Ranking) -> list[Positive]:
     """The remaining gold passages, best-ranked first; those that were not ranked come last, in their order."""
     used = set(state.example.gold).difference(state.remaining)
     eligible = (pid for pid in ranking.pids if pid not in used)
     ranks = {pid: rank for rank, pid in enumerate(eligible, 1)}
-    chosen = [Chosen(pid, ranks.get(pid)) for pid in state.remaining]
+    chosen = [Positive(pid, ranks.get(pid)) for pid in state.remaining]
     return sorted(chosen, key=lambda one: one.rank or len(ranking) + 1)
 
 
 def _step(
     state: State,
-    chosen: Sequence[Chosen],
+    chosen: Sequence[Positive],
     ranking: Ranking,
     facts: tuple[Fact, ...],
     negative_depth: int,
@@ -222,7 +222,7 @@ def _step(
     return Step(_supervised(state, chosen, ranking, negative_depth), tuple(chosen), facts, fallback, after)
 
 
-def _supervised(state: State, chosen: Iterable[Chosen], ranking: Ranking, negative_depth: int) -> Supervised:
+def _supervised(state: State, chosen: Iterable[Positive], ranking: Ranking, negative_depth: int) -> Supervised:
     gold = set(state.example.gold)
     negatives = tuple(pid for pid in ranking.pids[:negative_depth] if pid not in gold)
     return Supervised(state.example.qid, state.hop, state.query, tuple(one.pid for one in chosen), negatives)
