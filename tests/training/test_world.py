@@ -101,7 +101,7 @@ def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
 
 def test_a_question_stands_in_one_file_only(root: Path) -> None:
     write(root / "again.jsonl", {"id": 1, "text": "Again?", "gold": ["p1"]})
-    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own stands in another file too"):
+    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own is in another file too"):
         load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
 
 
