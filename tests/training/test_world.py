@@ -88,7 +88,7 @@ def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
     with pytest.raises(DatasetError, match="'Atlantis' .of 2."):
         load_training_data([plan], root)
     assert [question.example.qid for question in load_training_data([plan], root, "drop").train] == ["sea/own/3"]
-    assert "more.jsonl: 1 questions were left out" in caplog.text
+    assert "more.jsonl: dropped 1 questions" in caplog.text
 
 
 def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
@@ -216,5 +216,5 @@ def test_names_that_would_mislead(name: str) -> None:
 
 
 def test_two_collections_of_one_name(root: Path) -> None:
-    with pytest.raises(ConfigError, match="named town, town; expected a name for each"):
+    with pytest.raises(ConfigError, match="named town, town; expected a different name for each"):
         load_training_data([TOWN, TOWN], root)
