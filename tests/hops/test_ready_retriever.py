@@ -201,7 +201,7 @@ def test_finished_stages_are_skipped(toy: ToyWorld, ready: Path) -> None:
 def test_another_retriever_is_refused_unless_it_is_to_be_taken_anew(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "another", taking("trained/retriever/checkpoint"), QUICK)
-    with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
+    with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
         run(other, copied)
     assert stamps(copied) == before
     summary = run(other, copied, stage="retriever")
@@ -221,7 +221,7 @@ def test_a_run_that_trained_a_retriever_may_take_another_in_its_place(
     summary = run(plan, tmp_path / "run", stage="retriever")
     assert (tmp_path / "run" / "hop-1" / "inspected.jsonl").exists()
     assert (list(summary["stages"]), summary["agreement"]) == (["retriever", "model"], {})
-    with pytest.raises(TrainingError, match="took a retriever that was ready, and inferred no order of hops"):
+    with pytest.raises(TrainingError, match="took a ready retriever, so it inferred no order of hops"):
         explain(tmp_path / "run", "q1")
 
 
@@ -253,7 +253,7 @@ def test_what_would_train_a_retriever_is_refused_beside_one_that_is_ready(
     lines: list[str], named: str, tmp_path: Path
 ) -> None:
     file = write_plan(tmp_path, "plan", taking("some/model", *lines))
-    said = f"{file}: retriever: ready = 'some/model' is a retriever to be taken as it is, and {named} would train one"
+    said = f"{file}: retriever: ready = 'some/model' is used unchanged, but {named} would train a retriever"
     with pytest.raises(ConfigError) as refusal:
         read_plan(file)
     assert str(refusal.value).startswith(said)

@@ -512,7 +512,7 @@ def test_a_question_is_explained_by_any_end_of_its_id(shared: Path) -> None:
 
 
 def test_an_id_that_is_unknown_or_stands_for_several_is_told(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="no question that was trained on has the id '3'"):
+    with pytest.raises(TrainingError, match="no training question has the id '3'"):
         explain(shared, "3")
     with pytest.raises(TrainingError, match="no hop of this run is done yet"):
         explain(tmp_path, "q3")
@@ -521,6 +521,6 @@ def test_an_id_that_is_unknown_or_stands_for_several_is_told(toy: ToyWorld, shar
         '[[collections]]\nname = "two"\ncorpus = ["corpus.jsonl"]\ntrain = [{ dataset = "own", file = "train.jsonl" }]\n\n[[collections]]',
     )
     run(write_plan(toy.folder, "twice", ALONE, twice), tmp_path / "twice")
-    with pytest.raises(TrainingError, match="'q3' may be any of two/own/q3, toy/own/q3: give more of the id"):
+    with pytest.raises(TrainingError, match="'q3' may be any of two/own/q3, toy/own/q3; give more of the id"):
         explain(tmp_path / "twice", "q3")
     assert explain(tmp_path / "twice", "two/own/q3")[0].qid == "two/own/q3"

@@ -384,7 +384,7 @@ def test_a_batch_that_cannot_be_parted_is_refused(tmp_path: Path) -> None:
         ({"clip": 0.0}, "clip = 0.0, which should be above 0"),
         ({"dropout": 1.0}, "dropout = 1.0, which should be 0 or more and below 1"),
         ({"dropout": -0.1}, "dropout = -0.1, which should be 0 or more and below 1"),
-        ({"warmup": 30}, "warmup = 30, which is more than the 12 steps"),
+        ({"warmup": 30}, "warmup = 30, which is more than steps = 12"),
     ],
 )
 def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:

@@ -88,7 +88,7 @@ def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
     with pytest.raises(DatasetError, match="'Atlantis' .of 2."):
         load_training_data([plan], root)
     assert [question.example.qid for question in load_training_data([plan], root, "drop").train] == ["sea/own/3"]
-    assert "more.jsonl: 1 questions were left out" in caplog.text
+    assert "more.jsonl: dropped 1 questions" in caplog.text
 
 
 def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
@@ -101,7 +101,7 @@ def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
 
 def test_a_question_stands_in_one_file_only(root: Path) -> None:
     write(root / "again.jsonl", {"id": 1, "text": "Again?", "gold": ["p1"]})
-    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own stands in another file too"):
+    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own is in another file too"):
         load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
 
 
@@ -216,5 +216,5 @@ def test_names_that_would_mislead(name: str) -> None:
 
 
 def test_two_collections_of_one_name(root: Path) -> None:
-    with pytest.raises(ConfigError, match="named town, town; expected a name for each"):
+    with pytest.raises(ConfigError, match="named town, town; expected a different name for each"):
         load_training_data([TOWN, TOWN], root)
