@@ -108,7 +108,7 @@ def test_final_retriever_beats_one_trained_without_hops(
     other = Encoder.load(learnt.run.folder("start") / "checkpoint", "cpu", torch.float32, trainable=True)
     untrained = share_of_complete(other, data, plan.depths)
     training = replace(plan.training, steps=plan.final_steps)
-    train_retriever(other, records, data.passage, tmp_path, training, plan.learning)
+    train_retriever(other, records, data.passage, tmp_path, training, config=plan.learning)
     at_once = share_of_complete(other, data, plan.depths)
     report = learnt.run.report("retriever")
     assert report is not None

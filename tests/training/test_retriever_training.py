@@ -322,7 +322,7 @@ def test_a_backbone_that_mixes_packed_texts_is_detected(encoder: Encoder, tmp_pa
         other.model.backbone = kind(inner)
         assert not can_pack_retriever(other.model, pad_token(other.inputs))
     with pytest.raises(ConfigError, match="packing = true, but the backbone"):
-        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(packing=True))
+        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), config=RetrieverTraining(packing=True))
 
 
 def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
@@ -374,7 +374,9 @@ def settings(**changes: Any) -> TrainConfig:
 def test_training_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
     trained = fresh(encoder, tmp_path / "start")
     before = top_ones(trained)
-    train_retriever(trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), RetrieverTraining(**options))
+    train_retriever(
+        trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), config=RetrieverTraining(**options)
+    )
     log = read_log(tmp_path / "run")
     assert log[-1]["loss"] < 0.2 < log[0]["loss"]
     assert before < len(CORPUS)
@@ -393,7 +395,7 @@ def top_ones(encoder: Encoder) -> int:
 def test_a_resumed_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_path: Path) -> None:
     config, one, two = settings(steps=8, save_every=3, batch_size=3), RetrieverTraining(), RetrieverTraining()
     whole = fresh(encoder, tmp_path / "start")
-    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, one)
+    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, config=one)
     broken, asked = fresh(encoder, tmp_path / "start"), []
 
     def dies(batch: RetrieverBatch) -> Any:
@@ -408,7 +410,7 @@ def test_a_resumed_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
     taken_up = fresh(encoder, tmp_path / "start")
-    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, one, resume=True)
+    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, config=one, resume=True)
     assert again.loss == outcome.loss
     assert taken_up.fingerprint == whole.fingerprint
 
@@ -418,7 +420,13 @@ def test_resuming_with_other_records_is_refused(encoder: Encoder, tmp_path: Path
     train_retriever(trained, HOPS, BY_PID.__getitem__, tmp_path / "run", config)
     with pytest.raises(TrainingError, match="another run: negatives was 1 and is 2, records was"):
         train_retriever(
-            trained, HOPS[:2], BY_PID.__getitem__, tmp_path / "run", config, RetrieverTraining(negatives=2), resume=True
+            trained,
+            HOPS[:2],
+            BY_PID.__getitem__,
+            tmp_path / "run",
+            config,
+            config=RetrieverTraining(negatives=2),
+            resume=True,
         )
 
 

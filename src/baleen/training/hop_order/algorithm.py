@@ -243,7 +243,7 @@ class HopOrderTraining:
             self.data.passage,
             folder / "training",
             replace(self.plan.training, steps=steps),
-            self.plan.learning,
+            config=self.plan.learning,
             weights=self.data.weights,
             tokens=self.indexes.corpora.by_pid,
             resume=True,

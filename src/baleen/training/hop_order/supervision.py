@@ -121,7 +121,7 @@ def latent_hop(
     """
     chosen, beyond = _choose(state, ranking, depth)
     facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
-    return _step(state, chosen, ranking, facts, negative_depth, beyond)
+    return _step(state, chosen, ranking, facts, negative_depth=negative_depth, fallback=beyond)
 
 
 def ordered_hop(
@@ -140,7 +140,7 @@ def ordered_hop(
     wanted = set(positives)
     chosen = [one for one in _ranked(state, ranking) if one.pid in wanted]
     facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
-    return _step(state, chosen, ranking, facts, negative_depth, fallback=False)
+    return _step(state, chosen, ranking, facts, negative_depth=negative_depth, fallback=False)
 
 
 def weak_targets(state: State, negatives: Iterable[str]) -> Supervised:
@@ -215,6 +215,7 @@ def _step(
     chosen: Sequence[Positive],
     ranking: Ranking,
     facts: tuple[Fact, ...],
+    *,
     negative_depth: int,
     fallback: bool,
 ) -> Step:
