@@ -25,7 +25,18 @@ from baleen.core.config import from_mapping
 from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.progress import progress
 from baleen.training.loop.config import TrainConfig
-from baleen.training.loop.logs import CURVES, LEAST_DRAWN, LOG, Cost, Load, Speed, Work, draw_curves, peak_of, read_log
+from baleen.training.loop.logs import (
+    CURVES,
+    LOG,
+    MIN_RECORDS,
+    Cost,
+    Load,
+    Speed,
+    WorkDone,
+    draw_curves,
+    gpu_peak_flops,
+    read_log,
+)
 from baleen.training.loop.optimizer import adamw, learning_rate
 from baleen.training.loop.sampling import Order, Part
 from baleen.training.loop.saves import Saves, write_tensors
@@ -271,7 +282,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
 
 def test_a_run_is_not_written_over(tmp_path: Path) -> None:
     train(tmp_path)
-    with pytest.raises(TrainingError, match="holds a run that reached step 12: resume it"):
+    with pytest.raises(TrainingError, match="holds a run that reached step 12; resume it"):
         train(tmp_path)
 
 
@@ -301,7 +312,7 @@ def test_a_save_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     train(tmp_path)
     path = tmp_path / "step-000012" / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 9}))
-    with pytest.raises(TrainingError, match="version 9, and this Baleen reads"):
+    with pytest.raises(TrainingError, match="version 9; this Baleen reads"):
         train(tmp_path, resume=True)
 
 
@@ -372,7 +383,7 @@ def test_rounded_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_cannot_be_parted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="batch_size = 4, which does not divide into 3 equal parts"):
+    with pytest.raises(ConfigError, match="batch_size = 4, which cannot be divided into 3 equal parts"):
         train(tmp_path, settings(accumulate=3))
 
 
@@ -476,10 +487,10 @@ def test_curves_are_drawn_where_they_can_be(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     train(tmp_path, settings(log_every=1), evaluate=lambda: 0.5)
     assert (tmp_path / CURVES).read_bytes().startswith(b"\x89PNG")
-    few = [{"step": step, "loss": 1.0} for step in range(1, LEAST_DRAWN)]
+    few = [{"step": step, "loss": 1.0} for step in range(1, MIN_RECORDS)]
     assert not draw_curves(few, tmp_path / "none.png")
     assert not draw_curves([{"step": step} for step in range(20)], tmp_path / "none.png")
-    assert draw_curves([*few, {"step": LEAST_DRAWN, "loss": 0.5}], tmp_path / "some.png")
+    assert draw_curves([*few, {"step": MIN_RECORDS, "loss": 0.5}], tmp_path / "some.png")
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [CURVES, "some.png"]
 
 
@@ -511,19 +522,19 @@ def test_loads_add_up() -> None:
 
 def test_operations_are_six_for_each_weight_and_token_and_attention_on_top() -> None:
     toy = Toy(width=8)
-    assert Cost.of(toy).operations(Load(tokens=100, squares=7)) == 6 * (8 + 8 + 9 + 9) * 100
-    assert Cost(1000, layers=2, hidden=16).operations(Load(tokens=10, squares=50)) == 60_000 + 12 * 2 * 16 * 50
+    assert Cost.of(toy).flops(Load(tokens=100, squares=7)) == 6 * (8 + 8 + 9 + 9) * 100
+    assert Cost(1000, layers=2, hidden=16).flops(Load(tokens=10, squares=50)) == 60_000 + 12 * 2 * 16 * 50
 
 
 def test_speed_is_work_by_time() -> None:
-    work = Work(Load(examples=8, tokens=90, slots=100, squares=500), steps=4, seconds=2.0)
+    work = WorkDone(Load(examples=8, tokens=90, slots=100, squares=500), steps=4, seconds=2.0)
     speed = Speed.of(work, 2, Cost(1000), 1e6)
     assert speed == Speed(2.0, 90.0, 8.0, pytest.approx(0.1), 6 * 1000 * 90 / 2 / 1e6)
     assert Speed.of(work, 2, Cost(1000), None).utilisation is None
-    assert Speed.of(Work(), 1, Cost(1), None).steps_per_second == 0
-    assert Work.of(asdict(work)) == work
-    assert Work.of({}) == Work()
-    assert work.more(work.load, 4, 2.0) == Work(work.load + work.load, 8, 4.0)
+    assert Speed.of(WorkDone(), 1, Cost(1), None).steps_per_second == 0
+    assert WorkDone.of(asdict(work)) == work
+    assert WorkDone.of({}) == WorkDone()
+    assert work.plus(work.load, 4, 2.0) == WorkDone(work.load + work.load, 8, 4.0)
 
 
 def test_a_run_says_how_fast_it_was_wherever_it_was_stopped(tmp_path: Path) -> None:
@@ -549,9 +560,9 @@ def test_a_run_says_how_fast_it_was_wherever_it_was_stopped(tmp_path: Path) -> N
 
 
 def test_peaks_are_known_by_name() -> None:
-    assert peak_of("NVIDIA H200") == peak_of("NVIDIA H100 80GB HBM3") == 989e12
-    assert peak_of("NVIDIA A100-SXM4-80GB") == 312e12
-    assert peak_of("NVIDIA GeForce RTX 4090") is None
+    assert gpu_peak_flops("NVIDIA H200") == gpu_peak_flops("NVIDIA H100 80GB HBM3") == 989e12
+    assert gpu_peak_flops("NVIDIA A100-SXM4-80GB") == 312e12
+    assert gpu_peak_flops("NVIDIA GeForce RTX 4090") is None
 
 
 # Several processes
