@@ -25,7 +25,7 @@ from baleen.training.plan import RetrieverPlan, read_plan
 from baleen.training.run import explain, stage_names, train
 from baleen.training.stages import DONE
 from card_fakes import load_script
-from rounds_fakes import taken_up, toy_collection
+from hop_order_fakes import start_run, toy_collection
 from run_fakes import PLAN, small_world, write_plan
 from toy_world import ToyWorld
 
@@ -109,13 +109,13 @@ def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Pa
     )
 
 
-def test_rounds_of_a_ready_retriever_are_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
+def test_a_ready_retriever_has_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     plan = RetrieverPlan(ready=str(trained / "model"), depths=(3, 4))
     assert HopOrderTraining.stages(plan, 2) == HopOrderTraining.stages(plan, 4) == ["retriever"]
-    hop_order = taken_up(plan, 2, toy_collection(toy.folder), tmp_path)
+    hop_order = start_run(plan, 2, toy_collection(toy.folder), tmp_path)
     hop_order.train()
     before = stamps(tmp_path)
-    taken_up(plan, 2, hop_order.data, tmp_path).train()
+    start_run(plan, 2, hop_order.data, tmp_path).train()
     assert stamps(tmp_path) == before, "what is done is not done again"
     assert sorted(path.name for path in (tmp_path / "retriever").iterdir()) == ["checkpoint", DONE]
 
@@ -192,7 +192,7 @@ def test_a_run_goes_on_without_the_retriever_that_it_took(toy: ToyWorld, copied:
         assert (copied / name).read_bytes() == (ready / name).read_bytes(), name
 
 
-def test_what_is_done_is_not_done_again(toy: ToyWorld, ready: Path) -> None:
+def test_finished_stages_are_skipped(toy: ToyWorld, ready: Path) -> None:
     before, summary = stamps(ready), read_json(ready / "summary.json")
     assert run(toy.folder / "ready.toml", ready) == summary
     assert stamps(ready) == before

@@ -381,7 +381,7 @@ def test_fewer_questions_are_taken_of_the_same_results(plan: Path, folder: Path)
 def test_another_plan_is_refused(toy: ToyWorld, report: Report, folder: Path) -> None:
     assert report.document
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
-    with pytest.raises(TrainingError, match="holds a run of other settings \\(.*retriever.* differ\\)"):
+    with pytest.raises(TrainingError, match="holds a run with other settings \\(.*retriever.* differ\\)"):
         ablate(read_ablation(other, ["A"]), folder, device="cpu")
 
 

@@ -36,30 +36,28 @@ def expected(encoder: Encoder, query: Query) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=["claim", "claim with facts", "one word"])
-def test_every_passage_scores_as_the_reference_says(index: ExactIndex, encoder: Encoder, query: Query) -> None:
+def test_mining_scores_match_the_reference(index: ExactIndex, encoder: Encoder, query: Query) -> None:
     (ranking,) = index.rank([query], k=100)
     assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == expected(encoder, query)
     assert list(ranking) == sorted(ranking, key=lambda hit: (-hit.score, hit.pid))
 
 
-def test_queries_of_all_lengths_are_ranked_together_as_alone(
-    index: ExactIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queries_are_ranked_together_as_alone(index: ExactIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = [index.rank([query], k=5)[0].pids for query in QUERIES]
     assert [ranking.pids for ranking in index.rank(QUERIES, k=5)] == alone
     monkeypatch.setattr(mining, "SCORE_BUDGET", {"cpu": 1})
     assert [ranking.pids for ranking in index.rank(QUERIES, k=5)] == alone
 
 
-def test_what_is_excluded_does_not_come_and_k_may_be_larger_than_what_is_left(index: ExactIndex) -> None:
+def test_excluded_passages_are_absent_even_with_large_k(index: ExactIndex) -> None:
     gone = [{"p0", "p1", "p2"}, set(), {"p7"}]
     for ranking, without in zip(index.rank(QUERIES, k=50, exclude=gone), gone, strict=True):
         assert set(ranking.pids) == {passage.pid for passage in CORPUS} - without
 
 
-def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(index: ExactIndex, encoder: Encoder) -> None:
+def test_boosted_passages_are_raised_unless_excluded(index: ExactIndex, encoder: Encoder) -> None:
     boosted, gone = [{"p3"}, {"p0", "p5"}, ()], [(), {"p5"}, ()]
-    rankings = index.rank(QUERIES, k=50, exclude=gone, boosted=boosted, bonus=2.5)
+    rankings = index.rank(QUERIES, k=50, exclude=gone, boosted=boosted, boost=2.5)
     for query, ranking, raised, without in zip(QUERIES, rankings, boosted, gone, strict=True):
         scores = {pid: score for pid, score in expected(encoder, query).items() if pid not in without}
         assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == {
@@ -68,5 +66,5 @@ def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(index: Exac
         assert list(ranking) == sorted(ranking, key=lambda hit: (-hit.score, hit.pid))
 
 
-def test_nothing_asked_is_nothing_found(index: ExactIndex) -> None:
+def test_no_queries_give_no_rankings(index: ExactIndex) -> None:
     assert index.rank([], k=5) == []

@@ -114,7 +114,7 @@ def records_of(encoder: Encoder, batch: RetrieverBatch, records: Sequence[Record
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 7])
-def test_each_query_has_a_positive_and_negatives_of_its_own(encoder: Encoder, negatives: int) -> None:
+def test_each_query_gets_its_own_positive_and_negatives(encoder: Encoder, negatives: int) -> None:
     made, drawn = batches(encoder, negatives=negatives), set()
     for step in range(8):
         batch = made.batch(step)
@@ -160,7 +160,7 @@ def test_a_passage_is_looked_up_and_tokenised_once(encoder: Encoder) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"mask_padding": False}, {"attend_to_masks": True, "drop_punctuation": False}])
-def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[str, bool]) -> None:
+def test_rows_match_the_encoder(encoder: Encoder, changes: dict[str, bool]) -> None:
     inputs = encoder.with_settings(**changes).inputs
     passages, queries = PassageRows(inputs, BY_PID.__getitem__), QueryRows(inputs, QUERIES.__getitem__)
     pad, picked = pad_token(inputs), [2, 0, 1]
@@ -170,7 +170,7 @@ def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[s
         expect_equal(passage_batch(passages.rows(list(BY_PID)), pad), inputs.passage_batch(inputs.passage_ids(CORPUS)))
 
 
-def test_tokens_that_are_known_are_taken_and_the_others_made(encoder: Encoder) -> None:
+def test_known_tokens_are_reused(encoder: Encoder) -> None:
     asked: list[str] = []
 
     def look_up(pid: str) -> Passage:
@@ -238,7 +238,7 @@ def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: bool) -> None:
+def test_batches_survive_prefetching_processes(encoder: Encoder, packing: bool) -> None:
     made = batches(encoder, HOPS, negatives=2, packing=packing)
     here, there = (list(prefetch(made.batch, range(3, 7), processes)) for processes in (0, 2))
     task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
@@ -255,7 +255,7 @@ def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: b
 
 @pytest.mark.parametrize("focus", [(8, 4), (None, None)])
 @pytest.mark.parametrize("in_batch", [False, True])
-def test_scores_are_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, focus: tuple[Any, Any]) -> None:
+def test_scores_match_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, focus: tuple[Any, Any]) -> None:
     """Against loops over vectors that were encoded one text at a time."""
     focused = encoder.with_settings(query_focus=focus[0], facts_focus=focus[1])
     batch = batches(encoder, negatives=2, in_batch=in_batch).batch(0)
@@ -299,7 +299,7 @@ def test_queries_without_facts_can_be_packed(encoder: Encoder) -> None:
         )
 
 
-def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tmp_path: Path) -> None:
+def test_a_backbone_that_mixes_packed_texts_is_detected(encoder: Encoder, tmp_path: Path) -> None:
     class Deaf(torch.nn.Module):
         """Pays no heed to positions."""
 
@@ -322,7 +322,7 @@ def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tm
         other.model.backbone = kind(inner)
         assert not can_pack_retriever(other.model, pad_token(other.inputs))
     with pytest.raises(ConfigError, match="packing = true, but the backbone"):
-        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(packing=True))
+        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), config=RetrieverTraining(packing=True))
 
 
 def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
@@ -337,7 +337,7 @@ def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
     return total
 
 
-def test_the_loss_is_the_papers_unless_told_otherwise(encoder: Encoder) -> None:
+def test_default_loss_is_the_papers(encoder: Encoder) -> None:
     batch, task = batches(encoder).batch(0), RetrieverTask(encoder, RetrieverTraining())
     with torch.no_grad():
         scores, found = task.scores(batch), task.loss(batch)
@@ -355,7 +355,7 @@ def test_options_of_the_loss(encoder: Encoder) -> None:
     assert found["loss"] == in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=0.5)
 
 
-def test_every_weight_is_reached(encoder: Encoder, tmp_path: Path) -> None:
+def test_every_weight_gets_a_gradient(encoder: Encoder, tmp_path: Path) -> None:
     trained = fresh(encoder, tmp_path)
     batch = batches(trained).batch(0)
     RetrieverTask(trained, RetrieverTraining()).loss(batch)["loss"].backward()
@@ -371,10 +371,12 @@ def settings(**changes: Any) -> TrainConfig:
 
 
 @pytest.mark.parametrize("options", [{}, {"packing": True}, {"in_batch": True, "negatives": 0, "temperature": 0.5}])
-def test_it_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_training_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
     trained = fresh(encoder, tmp_path / "start")
     before = top_ones(trained)
-    train_retriever(trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), RetrieverTraining(**options))
+    train_retriever(
+        trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), config=RetrieverTraining(**options)
+    )
     log = read_log(tmp_path / "run")
     assert log[-1]["loss"] < 0.2 < log[0]["loss"]
     assert before < len(CORPUS)
@@ -390,10 +392,10 @@ def top_ones(encoder: Encoder) -> int:
     return int((scores.argmax(dim=1) == made.columns[:, 0]).sum())
 
 
-def test_a_stopped_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_path: Path) -> None:
+def test_a_resumed_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_path: Path) -> None:
     config, one, two = settings(steps=8, save_every=3, batch_size=3), RetrieverTraining(), RetrieverTraining()
     whole = fresh(encoder, tmp_path / "start")
-    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, one)
+    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, config=one)
     broken, asked = fresh(encoder, tmp_path / "start"), []
 
     def dies(batch: RetrieverBatch) -> Any:
@@ -408,24 +410,30 @@ def test_a_stopped_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
     taken_up = fresh(encoder, tmp_path / "start")
-    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, one, resume=True)
+    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, config=one, resume=True)
     assert again.loss == outcome.loss
     assert taken_up.fingerprint == whole.fingerprint
 
 
-def test_a_run_over_other_records_is_not_taken_up(encoder: Encoder, tmp_path: Path) -> None:
+def test_resuming_with_other_records_is_refused(encoder: Encoder, tmp_path: Path) -> None:
     trained, config = fresh(encoder, tmp_path / "start"), settings(steps=1, batch_size=3)
     train_retriever(trained, HOPS, BY_PID.__getitem__, tmp_path / "run", config)
     with pytest.raises(TrainingError, match="another run: negatives was 1 and is 2, records was"):
         train_retriever(
-            trained, HOPS[:2], BY_PID.__getitem__, tmp_path / "run", config, RetrieverTraining(negatives=2), resume=True
+            trained,
+            HOPS[:2],
+            BY_PID.__getitem__,
+            tmp_path / "run",
+            config,
+            config=RetrieverTraining(negatives=2),
+            resume=True,
         )
 
 
 # Refusals
 
 
-def test_records_that_cannot_be_learnt_from_are_named(encoder: Encoder) -> None:
+def test_unusable_records_are_refused(encoder: Encoder) -> None:
     with pytest.raises(TrainingError, match="query 'mayor' has no negatives at hop 2"):
         batches(encoder, [HOPS[0], replace(HOPS[1], negatives=())])
     with pytest.raises(TrainingError, match="query 'whales' has no positives at hop 1"):
@@ -442,6 +450,6 @@ def test_records_that_cannot_be_learnt_from_are_named(encoder: Encoder) -> None:
         ({"most_padding": 1.0}, "most_padding = 1.0, which should be a share below 1"),
     ],
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RetrieverTraining(**changes)

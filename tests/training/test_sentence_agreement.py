@@ -26,22 +26,22 @@ def likes(sid: int) -> object:
     return scorer
 
 
-def test_a_sentence_is_right_where_it_is_one_of_the_gold_ones() -> None:
+def test_a_sentence_is_right_if_it_is_gold() -> None:
     known = step(("a", 0), ("a", 2), ("b", 1))
     for sid, right in {0: 1, 1: 1, 2: 1}.items():
         assert count_agreement([known], likes(sid), PASSAGES.__getitem__) == SentenceAgreement(2, right, 1, 1)
 
 
-def test_passages_without_known_sentences_do_not_count() -> None:
+def test_passages_without_annotation_do_not_count() -> None:
     assert count_agreement([step()], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
     assert count_agreement([], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
 
 
-def test_what_is_known_is_hidden_from_the_choice() -> None:
+def test_annotation_is_hidden_from_the_choice() -> None:
     assert count_agreement([step(("c", 2))], likes(1), PASSAGES.__getitem__) == SentenceAgreement(1, 0, 0, 0)
 
 
-def test_parts_add_up() -> None:
+def test_agreements_add_up() -> None:
     assert add_agreements(
         [SentenceAgreement(3, 2, 2, 1), SentenceAgreement(), SentenceAgreement(1, 1, 0, 1)]
     ) == SentenceAgreement(4, 3, 2, 2)

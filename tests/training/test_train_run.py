@@ -331,7 +331,7 @@ def test_heads_that_nothing_is_known_for_are_left_out(
     summary = run(write_plan(toy.folder, "unanswered", way, *changes), tmp_path / "run")
     model = read_model(tmp_path / "run" / "model")
     assert list(model.components) == ["retriever", *(head for head in HEADS if head != "answerer")]
-    assert "answerer: nothing to learn from, so the model will not have it" in caplog.text
+    assert "answerer: no usable examples, so the model will not have this head" in caplog.text
     if way == APART:
         assert summary["stages"]["answerer"]["trained"] == []
 
@@ -346,7 +346,7 @@ def test_without_any_gold_sentence_the_condenser_learns_from_likely_ones(toy: To
 def test_without_gold_sentences_and_inference_there_is_no_condenser_to_train(toy: ToyWorld, tmp_path: Path) -> None:
     trusting = ("depth = 4\n", "depth = 4\ninfer = false\n")
     file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")), trusting)
-    with pytest.raises(DatasetError, match="no question to train on has gold sentences.*or leave .reading. out"):
+    with pytest.raises(DatasetError, match="stage 1 of the condenser has no examples.*or leave .reading. out"):
         run(file, tmp_path / "run")
     assert "sentences" not in done(tmp_path / "run")
 

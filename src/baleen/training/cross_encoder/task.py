@@ -1,14 +1,13 @@
-"""What a head of the cross-encoder is trained on, a batch at a time: sequences, and what should be read at their places.
+"""Training of cross-encoder heads: one alone, or several that share a backbone and take turns.
 
-Sequences are laid out so that little of the work is padding (see packing.py); what the head says at their places
-comes back in order.
+    task = SentenceTask(cross_encoder, records, corpus.__getitem__)
+    train_heads(cross_encoder, task, TrainConfig(steps=10_000), "runs/condenser")
+    cross_encoder.save("checkpoints/condenser")
 
-Training the heads of a cross-encoder, one alone or several that share its backbone.
+    shared = SharedTask([task, FactTask(cross_encoder, others)], weights=[2, 1])
+    train_heads(cross_encoder, shared, TrainConfig(...), "runs/shared")
 
-task = SentenceTask(reading, records, corpus.__getitem__)
-train_heads(reading, task, TrainConfig(steps=10_000), "runs/condenser")
-train_heads(reading, SharedTask([task, FactTask(reading, others)], weights=[2, 1]), TrainConfig(...), "runs/shared")
-reading.save("checkpoints/condenser")
+A batch has sequences, places in them where the head is applied, and targets for those places.
 """
 
 from __future__ import annotations
@@ -40,12 +39,13 @@ from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pa
 
 @dataclass(frozen=True)
 class HeadTraining:
-    """What heads learn from; the defaults are the paper's.
+    """Settings of head training; the defaults are the paper's.
 
-    `negatives` passages are drawn beside the positive one, for stage 1 of the condenser and for the reranker.  The
-    binary half of stage 2's loss weighs `fact_weight`.  `packing` puts many sequences into one row (None: on a GPU,
-    where the backbone takes it); without it, `most_padding` is the largest share of padding that goes through the model.
-    The tokens of `remembered` texts are kept.
+    negatives       passages drawn for each positive one, by stage 1 of the condenser and by the reranker
+    fact_weight     weight of the binary half of stage 2's loss
+    packing         put many sequences into one row (None: on a GPU, if the backbone supports it)
+    most_padding    largest share of padding without packing
+    remembered      texts whose tokens are cached
     """
 
     negatives: int = 1
@@ -66,10 +66,7 @@ class HeadTraining:
 
 @dataclass(frozen=True, eq=False)
 class HeadBatch:
-    """Some examples of one head: sequences with P places between them, and what should be read there.
-
-    `targets` are the head's own.
-    """
+    """Examples of one head: sequences with P places in all, and the head's `targets` for them."""
 
     head: str
     texts: CrossEncoderGroups | CrossEncoderPack
@@ -81,18 +78,18 @@ class HeadBatch:
         return dataclasses.replace(self, texts=self.texts.to(device), targets=targets)
 
     def scores(self, model: CrossModel) -> Tensor:
-        """What the head says at every place of every sequence, in order: (P, outputs)."""
+        """The head's outputs at all places, in order: (P, outputs)."""
         return self.texts.scores(model, self.head)
 
 
 def batch_load(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
-    """Of `rows` that are laid out as `texts`."""
+    """The load of `rows` collated as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
 
 
 def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length side by side (B, n) int64, filled up with 0, and where they are real (B, n) bool."""
+    """Rows padded with 0 to one length (B, n) int64, and a mask (B, n) bool that is False for padding."""
     rows = list(rows)
     numbers = np.zeros((len(rows), max([1, *map(len, rows)])), np.int64)
     real = np.zeros(numbers.shape, bool)
@@ -102,24 +99,24 @@ def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 Sample = TypeVar("Sample", bound=QuestionRecord)
-Wanted = TypeVar("Wanted")
+Label = TypeVar("Label")  # target of one record
 Metrics = Callable[[], float | Mapping[str, float]]
 
 
 class Batches(Protocol):
-    """What a task is trained on: a function of step and part alone."""
+    """Batches of a task, as a function of step and part alone."""
 
     def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch: ...
 
 
 class Task(Protocol):
-    """What `train_heads` trains."""
+    """A loss over batches for the heads of a cross-encoder."""
 
     cross_encoder: CrossEncoder
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What a resumed run must have in common with the one that it takes up."""
+        """Settings and records that a resumed run must share with the run that it continues."""
 
     def batches(self, batch_size: int, seed: int) -> Batches: ...
 
@@ -135,20 +132,20 @@ def train_heads(
     evaluate: Metrics | None = None,
     resume: bool = True,
 ) -> Outcome:
-    """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
+    """Train a cross-encoder, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
     if task.cross_encoder is not cross_encoder:
-        raise TrainingError("the task is for another cross-encoder than the one that is to be trained")
+        raise TrainingError("the task is for another cross-encoder: make the task with the one to be trained")
     config = override(config, device=str(cross_encoder.device))
     batches = task.batches(config.batch_size, config.seed)
-    about = {**task.about, "reading": to_mapping(cross_encoder.config)}
+    about = {**task.about, "cross_encoder": to_mapping(cross_encoder.config)}
     trainer = Trainer(cross_encoder.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
 
 
-class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
-    """One head and the records that it learns from; each kind of head says how a record is laid out and judged.
+class CrossEncoderTask(ABC, Generic[Sample, Label]):
+    """One head and its training records; subclasses define the sequences, targets and loss.
 
-    `weights`, by qid, say how often the records of a question are taken; 1 where nothing is said.
+    `weights` by qid set how often the records of a question are drawn (default 1).
     """
 
     head: ClassVar[str]
@@ -156,7 +153,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def __init__(
         self, cross_encoder: CrossEncoder, records: Sequence[Sample], config: HeadTraining | None = None
     ) -> None:
-        cross_encoder.outputs(self.head)  # which says so where there is no such head
+        cross_encoder.outputs(self.head)  # raises if there is no such head
         self.cross_encoder, self.records, self.config = cross_encoder, records, config or HeadTraining()
         self.weights: Weights = {}
         self.inputs = cross_encoder.inputs.remembering(self.config.remembered)
@@ -166,22 +163,22 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
             self.check(record)
 
     def check(self, record: Sample) -> None:
-        """A TrainingError where nothing can be learnt from a record."""
+        """Raise a TrainingError if a record is unusable."""
 
     @abstractmethod
-    def encode(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
-        """The sequences of a record, with what `rng` draws for it, and what `targets` needs to know of it."""
+    def encode(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Label]:
+        """The sequences of a record, with what `rng` draws for it, and its label for `targets`."""
 
     @abstractmethod
-    def targets(self, wanted: Sequence[Wanted]) -> dict[str, Tensor]:
-        """What should be read at the places of a batch, out of what `lay` said of each record."""
+    def targets(self, labels: Sequence[Label], /) -> dict[str, Tensor]:
+        """The targets of a batch, from the labels of its records."""
 
     @abstractmethod
     def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
+        """The `loss` of scores (P, outputs), and other values to log."""
 
     def collate(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
-        """Sequences as they go through the model."""
+        """Sequences packed or grouped for the model."""
         if self._packing:
             return CrossEncoderPack.of(rows)
         return CrossEncoderGroups.lay_out(self.inputs, rows, self.config.most_padding)
@@ -202,7 +199,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
 
 
 class HeadBatches:
-    """Batches of one task for any step, drawn by `seed`."""
+    """Batches of one task, drawn by `seed`."""
 
     def __init__(self, task: CrossEncoderTask[Any, Any], batch_size: int, seed: int) -> None:
         weights = record_weights(task.records, task.weights)
@@ -211,16 +208,16 @@ class HeadBatches:
     def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
-        laid = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
-        rows = [row for rows, _ in laid for row in rows]
-        texts, targets = task.collate(rows), task.targets([wanted for _, wanted in laid])
-        return HeadBatch(task.head, texts, targets, batch_load(len(laid), rows, texts))
+        encoded = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
+        rows = [row for rows, _ in encoded for row in rows]
+        texts, targets = task.collate(rows), task.targets([label for _, label in encoded])
+        return HeadBatch(task.head, texts, targets, batch_load(len(encoded), rows, texts))
 
 
 class SharedTask:
-    """Several heads of one backbone, which take turns: in every `sum(weights)` steps, `weights[i]` are those of task i.
+    """Several heads of one backbone that take turns: of every `sum(weights)` steps, `weights[i]` are of task i.
 
-    Losses are logged for all heads together and, under the head's name, for each.
+    Losses are logged over all heads, and for each under its name.
     """
 
     def __init__(self, tasks: Sequence[CrossEncoderTask[Any, Any]], weights: Sequence[int] | None = None) -> None:
@@ -232,7 +229,7 @@ class SharedTask:
             raise ConfigError(f"weights = {self.weights}, which should be a positive number for each of {heads}")
         self.cross_encoder = self.tasks[0].cross_encoder
         if any(task.cross_encoder is not self.cross_encoder for task in self.tasks):
-            raise ConfigError("the tasks are for several cross-encoders, and should share one")
+            raise ConfigError("the tasks are for several cross-encoders; expected one that they share")
         self._by_head = dict(zip(heads, self.tasks, strict=True))
 
     @property
@@ -248,19 +245,19 @@ class SharedTask:
 
 
 class SharedBatches:
-    """Batches of several tasks by turns; each task goes through its own steps without a gap."""
+    """Batches of several tasks in turns; each task counts its own steps without a gap."""
 
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
     def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
-        round_, turn = divmod(step, len(self._turns))
+        cycle, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
-        own = round_ * self._turns.count(task) + self._turns[:turn].count(task)
+        own = cycle * self._turns.count(task) + self._turns[:turn].count(task)
         return self._batches[task].batch(own, part)
 
 
 def turns(weights: Sequence[int]) -> list[int]:
-    """Which task each step of a round is of: task i `weights[i]` times, spread evenly."""
+    """The task of each step of a cycle: task i `weights[i]` times, spread evenly."""
     due = [((turn + 0.5) / weight, task) for task, weight in enumerate(weights) for turn in range(weight)]
     return [task for _, task in sorted(due)]

@@ -1,4 +1,4 @@
-"""What an ordering of hops did, for a person to read: a line for every hop of every example, and what they add up to."""
+"""Reports of an inferred order of hops: a line for every hop of every example, their summary, and agreement of orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baleen.training.hop_order.supervision import Step
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage(Record):
-    """A gold passage that became a positive, at which rank (from 1; None: it was not ranked)."""
+    """A gold passage that became a positive, and its rank (from 1; None: not ranked)."""
 
     pid: str
     title: str
@@ -24,9 +24,9 @@ class FoundPassage(Record):
 
 @dataclass(frozen=True, slots=True)
 class HopReport(Record):
-    """One hop of one example: which gold passages it took, which facts it added, which are still to be found.
+    """One hop of one example: gold passages found, facts added, and gold passages still to find.
 
-    `fallback` says that the passage lies beyond the depth at which positives are taken.
+    With `fallback`, the passage is beyond the depth of positives.
     """
 
     qid: str
@@ -40,9 +40,14 @@ class HopReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class HopSummary(Record):
-    """One hop of all examples: `claims` got so far, `without` of them found nothing, `fallbacks` only by the fallback.
+    """One hop over all examples.
 
-    `median_rank` is that of the gold passages found that were ranked, None if there are none.
+    claims          examples that reached the hop
+    without         examples that found nothing
+    fallbacks       examples that needed the fallback
+    golds           gold passages found
+    facts           facts added
+    median_rank     of the gold passages found; None if none was ranked
     """
 
     hop: int
@@ -56,7 +61,7 @@ class HopSummary(Record):
 
 @dataclass(frozen=True, slots=True)
 class Summary(Record):
-    """All hops: how many claims, gold passages, gold passages `found`, claims `complete` with all of theirs."""
+    """All hops: numbers of claims, of claims `complete` with all gold passages, of gold passages, and of those `found`."""
 
     claims: int
     complete: int
@@ -71,10 +76,11 @@ class Summary(Record):
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement(Record):
-    """How alike two orderings are, over the claims (and gold passages of them) that both have.
+    """Agreement of two orders, over the claims and gold passages that both have.
 
-    `identical` claims fall into the same hops; `same_hop` of the `golds` stand in the same one; of the `pairs` of gold
-    passages of one claim, `same_pairs` stand the same way: before, after, or together.
+    identical       claims with the same hops
+    same_hop        gold passages in the same hop, of `golds`
+    same_pairs      pairs of gold passages of one claim in the same relation (before, after, together), of `pairs`
     """
 
     claims: int
@@ -86,7 +92,7 @@ class OrderAgreement(Record):
 
 
 def inspect(step: Step, passages: Lookup) -> HopReport:
-    """What a person may want to know of one hop."""
+    """The report of one hop."""
     supervised, state = step.supervised, step.state
     found = tuple(FoundPassage(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
     return HopReport(
@@ -95,7 +101,7 @@ def inspect(step: Step, passages: Lookup) -> HopReport:
 
 
 def summarise(inspected: Iterable[HopReport]) -> Summary:
-    """What the hops of all examples add up to; an example counts as far as it got."""
+    """The summary of all reports; an example counts for the hops that it reached."""
     lines = sorted(inspected, key=lambda line: line.hop)
     last = {line.qid: line for line in lines}
     found = sum(len(line.found) for line in lines)
@@ -109,7 +115,7 @@ def summarise(inspected: Iterable[HopReport]) -> Summary:
 
 
 def orders(inspected: Iterable[HopReport]) -> dict[str, HopOrder]:
-    """The order of hops that each example came to, by qid; hops that found nothing are left out."""
+    """The order of hops of each example, by qid, without hops that found nothing."""
     found: dict[str, HopOrder] = {}
     for line in sorted(inspected, key=lambda line: line.hop):
         pids = tuple(one.pid for one in line.found)
@@ -118,7 +124,7 @@ def orders(inspected: Iterable[HopReport]) -> dict[str, HopOrder]:
 
 
 def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> OrderAgreement:
-    """Compare two orderings by qid: latent against heuristic, say, or against an oracle."""
+    """Compare two orders by qid, such as latent and heuristic."""
     shared = [(_places(one[qid]), _places(other[qid])) for qid in one if qid in other]
     golds = [(a[pid], b[pid]) for a, b in shared for pid in a if pid in b]
     pairs = [

@@ -36,7 +36,7 @@ def draw(seed: int, facts: int = 4) -> list[Tensor]:
 @pytest.mark.parametrize("focus", [(3, 2), (None, None), (100, 100)])
 @pytest.mark.parametrize("facts", [4, 0])
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_and_gradients_are_the_references(
+def test_scores_and_gradients_match_the_reference(
     seed: int, facts: int, focus: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = torch.randn(QUERIES, PASSAGES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -52,12 +52,12 @@ def test_scores_and_gradients_are_the_references(
             torch.testing.assert_close(one, other)
 
 
-def test_gradients_are_those_of_small_steps() -> None:
+def test_gradients_match_finite_differences() -> None:
     query, _, _, _, passages, tokens = draw(9)
     assert torch.autograd.gradcheck(lambda q, p: best_matches(q, p, tokens, 50), (query, passages))
 
 
-def test_a_passage_without_tokens_matches_with_zero_and_has_no_gradient() -> None:
+def test_a_passage_without_tokens_has_score_and_gradient_zero() -> None:
     query, _, _, _, passages, tokens = draw(2)
     matches = best_matches(query, passages, tokens)
     assert (matches[:, -1] == 0).all()
@@ -66,7 +66,7 @@ def test_a_passage_without_tokens_matches_with_zero_and_has_no_gradient() -> Non
     assert (gradient[tokens] != 0).any()
 
 
-def test_little_is_kept_for_the_way_back() -> None:
+def test_no_similarities_are_kept_for_the_backward_pass() -> None:
     """Places of the maxima, and what was given: nothing with an entry for every pair of vectors."""
     query, _, _, _, passages, tokens = draw(3)
     kept: list[int] = []

@@ -24,7 +24,7 @@ def fact_of(pid: str) -> Fact:
     return Fact(pid, 0, "", "")
 
 
-def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
+def test_mentions_match_those_over_an_index(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "encoder")
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
     names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
@@ -38,26 +38,26 @@ MAYOR = Passage("a/mayor", "Lena Orlova", "She is the mayor of Vardal, and met L
 OTHER = Passage("b/town", "Vardal", "Another town.")
 
 
-def test_a_collection_is_for_itself() -> None:
+def test_collections_are_kept_apart() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR], b=[OTHER]))
     asked = Query("Who is the mayor of Vardal?")
     assert names.mentioned(asked, "a") == {"a/town": CLAIM}
     assert names.mentioned(asked, "b") == {"b/town": CLAIM}
 
 
-def test_what_carries_a_fact_names_others_and_not_itself() -> None:
+def test_a_passage_with_a_fact_mentions_others_not_itself() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR]))
     for _ in range(2):  # the second time it is known
         assert names.mentioned(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
 
 
 @pytest.mark.parametrize(("bearers", "named"), [(MAX_SAME_TITLE, MAX_SAME_TITLE), (MAX_SAME_TITLE + 1, 0)])
-def test_a_name_that_too_many_bear_says_nothing(bearers: int, named: int) -> None:
+def test_a_title_of_too_many_passages_is_ignored(bearers: int, named: int) -> None:
     names = TitleMentions(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
     assert len(names.mentioned(Query("Where is Vardal?"), "a")) == named
 
 
-def test_of_a_list_the_first_are_taken() -> None:
+def test_the_first_mentions_of_a_passage_are_taken() -> None:
     towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MOST_NAMED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
     names = TitleMentions(world_of(a=[*towns, listed]))

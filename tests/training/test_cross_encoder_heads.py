@@ -203,7 +203,7 @@ def test_the_parts_of_a_step_are_its_examples(cross_encoder: CrossEncoder, head:
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
 @pytest.mark.parametrize("packing", [False, True])
-def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
+def test_scores_match_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
     task = tasks(narrow, most_padding=0.0, negatives=2, packing=packing)[head]
     batch = task.batches(5, 0).batch(0)
     assert isinstance(batch.texts, CrossEncoderPack) if packing else len(batch.texts.batches) > 1
@@ -215,7 +215,7 @@ def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str
             assert alone[0].tolist() == pytest.approx(score.tolist(), abs=1e-5)
 
 
-def test_in_however_many_windows_a_label_stays_with_its_sentence(narrow: CrossEncoder) -> None:
+def test_labels_follow_sentences_across_windows(narrow: CrossEncoder) -> None:
     task = tasks(narrow, negatives=2)["sentences"]
     batch = task.batches(8, 0).batch(0)
     assert width(batch) > 8 * 3, "some passages take several windows"
@@ -250,7 +250,7 @@ def behind(cross_encoder: CrossEncoder, ids: Sequence[int], place: int) -> list[
     return list(ids[place + 1 : end])
 
 
-def test_in_however_many_windows_a_label_stays_with_its_fact(narrow: CrossEncoder) -> None:
+def test_labels_follow_facts_across_windows(narrow: CrossEncoder) -> None:
     batch = tasks(narrow)["facts"].batches(8, 0).batch(0)
     assert width(batch) > 8 * 2
     expected = sorted(
@@ -289,7 +289,7 @@ def spans_of(pid: str) -> tuple[Any, ...]:
     return next(record.spans for record in ANSWERS if record.qid == pid)
 
 
-def test_a_span_that_was_cut_is_passed_over(narrow: CrossEncoder) -> None:
+def test_a_cut_span_is_ignored(narrow: CrossEncoder) -> None:
     long = Fact("p", 0, "t", "whale " * 60 + "Vardal")
     (record,) = draw_fixed(
         answer_sources([Example("q", "town?", answer="Vardal")], EvidencePools(lambda _: [long]))
@@ -303,7 +303,7 @@ def test_a_span_that_was_cut_is_passed_over(narrow: CrossEncoder) -> None:
     assert found["kind"] > 0
 
 
-def test_a_passage_is_looked_up_once_and_negatives_are_the_records_own(cross_encoder: CrossEncoder) -> None:
+def test_passages_are_looked_up_once(cross_encoder: CrossEncoder) -> None:
     asked: list[str] = []
 
     def look_up(pid: str) -> Passage:
@@ -316,8 +316,8 @@ def test_a_passage_is_looked_up_once_and_negatives_are_the_records_own(cross_enc
     assert sorted(asked) == sorted(BY_PID)
     few = SentenceExample("q", 1, Query("a"), "p0", (0,), ("p3", "p4"))
     task, rng = SentenceTask(cross_encoder, [few], passages, HeadTraining(negatives=5)), np.random.default_rng(0)
-    assert set(task.draw(few.negatives, rng)) == {"p3", "p4"}
-    assert len(task.draw(others("p0"), rng)) == len(set(task.draw(others("p0"), rng))) == 5
+    assert set(task.draw_negatives(few.negatives, rng)) == {"p3", "p4"}
+    assert len(task.draw_negatives(others("p0"), rng)) == len(set(task.draw_negatives(others("p0"), rng))) == 5
 
 
 def test_little_of_a_batch_is_padding(cross_encoder: CrossEncoder) -> None:
@@ -363,7 +363,7 @@ def test_other_backbones_pack_too(tmp_path: Path, folder: Callable[[Path], Path]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
+def test_a_backbone_that_cannot_pack_is_grouped(backbone: Path) -> None:
     own = reader(backbone)
     whole = own.model.backbone.forward
     own.model.backbone.forward = lambda input_ids, attention_mask, token_type_ids: whole(
@@ -374,7 +374,7 @@ def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
         FactTask(own, FACTS, HeadTraining(packing=True))
 
 
-def test_stage_two_sees_another_pool_of_a_source_every_time(cross_encoder: CrossEncoder) -> None:
+def test_a_source_gives_stage_two_new_pools(cross_encoder: CrossEncoder) -> None:
     golds = tuple(replace(fact, hop=hop) for hop, fact in enumerate((sentence("p0", 0), sentence("p1", 1)), 1))
     others = tuple(
         replace(sentence(pid, 0), hop=1 + place % 2) for place, pid in enumerate(("p2", "p3", "p4", "p5", "p6"))
@@ -387,7 +387,7 @@ def test_stage_two_sees_another_pool_of_a_source_every_time(cross_encoder: Cross
     assert same(task.batches(1, 0).batch(7), drawn[7])
 
 
-def test_readers_see_other_evidence_of_a_source_every_time(cross_encoder: CrossEncoder) -> None:
+def test_a_source_gives_readers_new_evidence(cross_encoder: CrossEncoder) -> None:
     """And the answer stays where it stands."""
     gold, others = sentence("p0", 1), [sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7")]
     word = gold.text.split()[0]
@@ -505,7 +505,7 @@ def few(cross_encoder: CrossEncoder, head: str) -> AnyTask:
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
 @pytest.mark.parametrize("windows", [False, True])
-def test_the_loss_is_that_of_plain_loops(backbone: Path, head: str, windows: bool) -> None:
+def test_losses_match_plain_loops(backbone: Path, head: str, windows: bool) -> None:
     own = reader(backbone, **({"length": 60, "query_length": 20} if windows else {}))
     with torch.no_grad():  # scores far from 0, so that mistakes show
         own.model.heads[head].output.weight.mul_(20)
@@ -568,7 +568,7 @@ def test_heads_of_one_backbone_learn_together(pupil: Path, tmp_path: Path) -> No
     assert evaluate().keys() == {"metric", "answerer_metric", "answerer_em", "verifier_metric"}
 
 
-def test_weights_say_whose_records_a_head_is_trained_on(cross_encoder: CrossEncoder) -> None:
+def test_weights_set_how_often_records_are_drawn(cross_encoder: CrossEncoder) -> None:
     task, plain = FactTask(cross_encoder, FACTS), FactTask(cross_encoder, FACTS)
     only = FACTS[-1]
     task.weights = {record.qid: 1e-9 for record in FACTS if record.qid != only.qid}
@@ -581,7 +581,7 @@ def test_weights_say_whose_records_a_head_is_trained_on(cross_encoder: CrossEnco
     assert task.about != plain.about, "a run that goes on must have the same weights"
 
 
-def test_tasks_take_turns_and_go_through_their_own_steps(cross_encoder: CrossEncoder) -> None:
+def test_tasks_take_turns_and_count_their_own_steps(cross_encoder: CrossEncoder) -> None:
     assert turns([1, 1, 1]) == [0, 1, 2]
     assert turns([3, 1]) == [0, 0, 1, 0]
     assert turns([2, 1, 1]) == [0, 1, 2, 0]
@@ -597,7 +597,7 @@ def test_tasks_take_turns_and_go_through_their_own_steps(cross_encoder: CrossEnc
     assert same(shared.batch(4), SharedTask([made["sentences"], made["verifier"]], [2, 1]).batches(4, 0).batch(4))
 
 
-def test_a_run_is_taken_up_where_it_stopped_and_over_the_same_records_only(backbone: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_with_the_same_records_only(backbone: Path, tmp_path: Path) -> None:
     config = settings(steps=6, save_every=2, batch_size=4)
     whole, cut = reader(backbone), reader(backbone)
     outcome = train_heads(whole, SharedTask([*tasks(whole).values()]), config, tmp_path / "whole")
@@ -658,7 +658,7 @@ def test_metrics_by_hand(cross_encoder: CrossEncoder) -> None:
 # Refusals
 
 
-def test_records_that_cannot_be_learnt_from_are_named(cross_encoder: CrossEncoder) -> None:
+def test_unusable_records_are_refused(cross_encoder: CrossEncoder) -> None:
     with pytest.raises(TrainingError, match="query 'p0' has no negative at hop 2"):
         SentenceTask(cross_encoder, [replace(SENTENCES[0], negatives=())], passages)
     with pytest.raises(TrainingError, match="query 'p0' has no gold sentence at hop 2"):
@@ -675,7 +675,7 @@ def test_records_that_cannot_be_learnt_from_are_named(cross_encoder: CrossEncode
         FactTask(cross_encoder, []).batches(1, 0)
 
 
-def test_tasks_that_do_not_fit_their_cross_encoder(cross_encoder: CrossEncoder, narrow: CrossEncoder, backbone: Path, tmp_path: Path) -> None:  # fmt: skip
+def test_tasks_of_another_cross_encoder_are_refused(cross_encoder: CrossEncoder, narrow: CrossEncoder, backbone: Path, tmp_path: Path) -> None:  # fmt: skip
     small = CrossEncoder.from_backbone(backbone, {"facts": HEADS["facts"]}, device="cpu")
     with pytest.raises(CheckpointError, match="no head 'verifier', only facts"):
         VerdictTask(small, VERDICTS)
@@ -698,6 +698,6 @@ def test_tasks_that_do_not_fit_their_cross_encoder(cross_encoder: CrossEncoder, 
         ({"most_padding": 1.0}, "most_padding = 1.0, which should be a share below 1"),
     ],
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         HeadTraining(**changes)

@@ -1,4 +1,4 @@
-"""The cross-encoder's stages on a made-up world: what they read, and that both condensers learn to find its facts."""
+"""The cross-encoder stages on a made-up world: their records, and that both condenser stages learn to find facts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from baleen.training.hop_order.supervision import Step
 from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import CrossEncoderPlan
 from baleen.training.stages import RunFolder
-from rounds_fakes import learning_plan, toy_collection
+from hop_order_fakes import learning_plan, toy_collection
 from toy_world import ToyWorld, make_world
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,9 +41,9 @@ HOPS = 2
 
 
 def two_hops(folder: Path) -> ToyWorld:
-    """Claims and questions of two hops, without labels and answers: condensers and reranker are all that can be trained.
+    """Claims and questions of two hops, without labels and answers, so that only condenser and reranker can be trained.
 
-    What is measured on was not learnt from in other words either: a chain of facts is on one side alone.
+    No chain of facts is in both train and dev.
     """
     toy = make_world(folder, people=600, train=1500, dev=60, hops=(HOPS,))
     train, dev = (
@@ -59,7 +59,7 @@ def two_hops(folder: Path) -> ToyWorld:
 
 
 def chain_of(question: dict[str, Any]) -> frozenset[tuple[str, int]]:
-    """Its gold facts, which a question and several claims may share."""
+    """Gold facts, which a question and several claims may share."""
     return frozenset((pid, sid) for pid, sid in question["facts"])
 
 
@@ -67,8 +67,8 @@ def training(steps: int) -> TrainConfig:
     return TrainConfig(steps=steps, batch_size=24, lr=2e-3, warmup=20, weight_decay=0.0, precision="float32")
 
 
-def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
-    """Over what a retriever finds that has not been trained; the reranker beside it is left out to save time."""
+def train_stage_one(toy: ToyWorld) -> CrossEncoderTraining:
+    """Train stage 1 on the rankings of an untrained retriever, without the reranker to save time."""
     plan = CrossEncoderPlan(
         str(toy.matching_backbone(toy.folder / "matching", layers=3)),
         length=96,
@@ -92,7 +92,7 @@ def stage_one(toy: ToyWorld) -> CrossEncoderTraining:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
-    return stage_one(two_hops(tmp_path_factory.mktemp("toy")))
+    return train_stage_one(two_hops(tmp_path_factory.mktemp("toy")))
 
 
 def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
@@ -104,17 +104,16 @@ def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
 
 
 def test_stage_one_finds_the_gold_sentence(read: CrossEncoderTraining) -> None:
-    """Among all sentences of a gold passage and of the five others that the retriever has first."""
+    """Among all sentences of a gold passage and of the first five others."""
     print(dev(read, "sentences"))
     assert dev(read, "sentences")["sentences_best"] >= 0.95
 
 
 @pytest.mark.slow
-def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
-    """Of seven to nine, the others being the best that stage 1 has.
+def test_stage_two_keeps_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
+    """Pools have seven to nine facts, the others being the best of stage 1.
 
-    The fact of the second hop is told by that of the first alone, which stands among the same nine.  To learn that takes
-    a thousand steps.
+    Only the fact of the first hop, in the same pool, identifies that of the second; learning that takes a thousand steps.
     """
     read.run.run_stage("scores", read._scores)
     origin = read.run.folder("sentences") / "checkpoint"
@@ -123,14 +122,14 @@ def test_stage_two_keeps_most_of_the_gold_facts_and_few_others(read: CrossEncode
     assert dev(read, "reading")["facts_metric"] >= 0.9
     assert dev(read, "reading")["facts_exact"] >= 0.75
     cross_encoder = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
-    pools = read._facts(cross_encoder, "dev").records
+    pools = read.examples.facts("dev", cross_encoder).records
     first = sum(gold_come_first(cross_encoder, pool) for pool in pools) / len(pools)
     print(f"the gold facts come first in {first:.3f} of the pools")
     assert first >= 0.95
 
 
 def gold_come_first(cross_encoder: CrossEncoder, pool: FactExample) -> bool:
-    """Whether the gold facts of a pool have the highest scores, wherever 0 lies."""
+    """Whether the gold facts of a pool have the highest scores."""
     (row,) = cross_encoder.inputs.facts(pool.claim, pool.facts)
     (scores,) = cross_encoder.score(FACT_STAGE, [row])
     ranked = sorted(row.keys, key=lambda place: -float(scores[row.keys.index(place), 0]))
@@ -138,7 +137,7 @@ def gold_come_first(cross_encoder: CrossEncoder, pool: FactExample) -> bool:
 
 
 def unlabelled(step: Step) -> Step:
-    """As of a dataset that names passages alone."""
+    """A step whose dataset annotates passages alone."""
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
@@ -153,9 +152,9 @@ def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -
 
 
 def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
-    """Read beside the facts inferred for earlier hops; beside the claim alone, later hops are guesswork."""
+    """With the facts inferred for earlier hops; with the claim alone, later hops are guesswork."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    true, passage = read._steps("dev"), read.data.passage
+    true, passage = read.examples.steps("dev"), read.data.passage
     share = share_right(read, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true)
 
     def by_claim_alone(query: Query, passage: Any) -> list[float]:
@@ -175,9 +174,9 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEnco
 # What is read
 
 
-def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTraining) -> None:
+def test_hops_do_not_retrieve_a_passage_twice(read: CrossEncoderTraining) -> None:
     by_qid: dict[str, list[Step]] = {}
-    for step in read._steps("dev"):
+    for step in read.examples.steps("dev"):
         by_qid.setdefault(step.supervised.qid, []).append(step)
     assert max(map(len, by_qid.values())) == HOPS
     for own in by_qid.values():
@@ -185,23 +184,23 @@ def test_a_hop_does_not_see_again_what_an_earlier_one_saw(read: CrossEncoderTrai
         assert len(set(seen)) == len(seen)
 
 
-def test_all_gold_passages_are_learnt_from(read: CrossEncoderTraining) -> None:
+def test_all_gold_passages_are_positives(read: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
-    for step in read._steps("dev"):
+    for step in read.examples.steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
     assert found == {question.example.qid: set(question.example.gold) for question in read.data.dev}
 
 
-def test_negatives_lie_within_the_depths_of_each_hop(read: CrossEncoderTraining) -> None:
+def test_negatives_are_within_the_depth_of_each_hop(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    made = read._sentences(cross_encoder, "dev")
+    made = read.examples.sentences("dev", cross_encoder)
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
-def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: CrossEncoderTraining) -> None:
+def test_sentences_are_scored_together_as_alone(read: CrossEncoderTraining) -> None:
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps = read._steps("dev")
+    steps = read.examples.steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
     together = found_sentences(cross_encoder, steps, read.data.passage)
     for qid in {steps[0].supervised.qid, steps[AT_ONCE].supervised.qid, steps[-1].supervised.qid}:
@@ -214,10 +213,10 @@ def test_sentences_of_many_questions_are_scored_as_those_of_each_alone(read: Cro
     assert found_sentences(cross_encoder, [], read.data.passage) == {}
 
 
-def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read: CrossEncoderTraining) -> None:
-    """Scored and sorted one by one, with a fact made of each."""
+def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) -> None:
+    """The expected facts are scored and sorted one by one."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps, passage = read._steps("dev")[:AT_ONCE], read.data.passage
+    steps, passage = read.examples.steps("dev")[:AT_ONCE], read.data.passage
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
     scored = score_sentences(cross_encoder, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
@@ -230,34 +229,34 @@ def test_found_sentences_are_the_best_of_those_that_are_scored_at_each_hop(read:
 
 
 def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
-    """As the pipeline has several, so that the condenser learns what to leave."""
-    steps = read._steps("train")
+    """It teaches the condenser to reject facts, as the pipeline has such hops."""
+    steps = read.examples.steps("train")
     assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.data.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]
     assert idle
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
 
 
-def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTraining) -> None:
-    """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
+def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTraining) -> None:
+    """In this world the fact of the first hop mentions the title of the second passage."""
     followed = CrossEncoderTraining(replace(read.plan, mention_boost=1e3), read.hop_order)
     questions = read.data.dev[:20]
     ranks = {}
     for name, cross_encoder in (("plain", read), ("followed", followed)):
-        steps = [step for step in cross_encoder._taken_through(questions) if step.supervised.hop == HOPS]
+        steps = [step for step in cross_encoder._take_hops(questions) if step.supervised.hop == HOPS]
         ranks[name] = [chosen.rank for step in steps for chosen in step.chosen]
     assert len(ranks["followed"]) == len(ranks["plain"]) > 0
     assert all(rank is not None and rank <= 4 for rank in ranks["followed"]), "a passage names four others at most"
     assert any(rank is None or rank > 4 for rank in ranks["plain"])
 
 
-def test_a_pool_has_no_fact_of_a_later_hop_without_those_before_it(read: CrossEncoderTraining) -> None:
-    """Nothing in it would tell that fact from others."""
+def test_a_pool_has_the_facts_of_all_earlier_hops(read: CrossEncoderTraining) -> None:
+    """Without them nothing would identify it."""
     cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    some = read._steps("dev")[:40]
+    some = read.examples.steps("dev")[:40]
     examples = list({step.supervised.qid: step.state.example for step in some}.values())
     found = found_sentences(cross_encoder, some, read.data.passage)
-    gold = with_hops(gold_facts(read.data.passage), read._steps("dev"))
+    gold = with_hops(gold_facts(read.data.passage), read.examples.steps("dev"))
     made = draw_fixed(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
     sizes = set()
     for record in made.records:
