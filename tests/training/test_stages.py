@@ -1,4 +1,4 @@
-"""A stage counts once its done.json stands; nothing that is broken off is ever taken for done."""
+"""The folder of a run: a stage counts once its done.json exists, and an interrupted one never counts."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_second_run_in_the_same_folder_is_refused_until_the_first_ends(tmp_pat
         run.start(PLAN)
 
 
-def test_what_a_run_has_forked_does_not_keep_others_out(tmp_path: Path) -> None:
-    """Workers may outlive a run that was killed."""
+def test_forked_workers_do_not_hold_the_lock(tmp_path: Path) -> None:
+    """Workers may outlive a killed run."""
     run = RunFolder(tmp_path / "run", STAGES)
     forked = get_context("fork").Event()
     with run.exclusive():
@@ -91,7 +91,7 @@ def train_in_another_process(root: Path) -> str:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_run_that_does_not_begin_leaves_the_folder_as_it_was(tmp_path: Path, there: bool) -> None:
+def test_a_refused_run_leaves_the_folder_unchanged(tmp_path: Path, there: bool) -> None:
     run = RunFolder(tmp_path / "run", STAGES)
     if there:
         run.root.mkdir()
@@ -109,7 +109,7 @@ def test_a_run_that_does_not_begin_leaves_the_folder_as_it_was(tmp_path: Path, t
     assert [path.name for path in thesis.root.iterdir()] == ["chapter.tex"]
 
 
-def test_a_stage_that_fails_is_not_done_and_finds_its_folder_again(run: RunFolder) -> None:
+def test_a_failed_stage_is_not_done_and_keeps_its_folder(run: RunFolder) -> None:
     def fail(folder: Path) -> dict[str, Any]:
         work(folder, "half")
         raise OSError("the disk is full")
@@ -120,7 +120,7 @@ def test_a_stage_that_fails_is_not_done_and_finds_its_folder_again(run: RunFolde
     assert run.run_stage("first", lambda folder: {"found": (folder / "output").read_text()})["found"] == "half"
 
 
-def test_done_is_there_whole_or_not_at_all(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_done_is_written_completely_or_not_at_all(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -133,25 +133,25 @@ def test_done_is_there_whole_or_not_at_all(run: RunFolder, monkeypatch: pytest.M
     assert [path.name for path in sorted(run.folder("first").iterdir())] == [DONE, "output"]
 
 
-def test_a_stage_that_does_not_exist(run: RunFolder) -> None:
+def test_an_unknown_stage_is_refused(run: RunFolder) -> None:
     with pytest.raises(ConfigError, match="no stage 'fourth'; the stages are first, second, third"):
         run.start(PLAN, "fourth")
     with pytest.raises(AssertionError):
         run.run_stage("fourth", work)
 
 
-def test_the_same_plan_takes_the_run_up(run: RunFolder) -> None:
+def test_the_same_plan_resumes_the_run(run: RunFolder) -> None:
     run.run_stage("first", work)
     assert done(begun(run.root)) == ["first"]
     assert json.loads((run.root / "plan.json").read_text()) == {"hops": 2, "steps": [5, 6]}
 
 
-def test_a_plan_of_which_nothing_has_begun_may_be_mended(run: RunFolder) -> None:
+def test_a_plan_may_change_until_a_stage_has_started(run: RunFolder) -> None:
     begun(run.root, {**PLAN, "hops": 3})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
 
 
-def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "thesis.tex").write_text("years of work")
     for first in (None, "first"):
@@ -160,7 +160,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) ->
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["first", "thesis.tex"]
 
 
-def test_stages_say_when_they_start_and_end(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+def test_stages_log_their_start_and_end(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     run.run_stage("first", work)
     run.run_stage("first", work)
@@ -171,18 +171,18 @@ def test_stages_say_when_they_start_and_end(run: RunFolder, caplog: pytest.LogCa
     ("seconds", "said"),
     [(0.04, "0.0 s"), (59.94, "59.9 s"), (61, "1 min 1 s"), (3599.7, "1 h 0 min"), (12000, "3 h 20 min")],
 )
-def test_times_are_spelt_for_a_person(seconds: float, said: str) -> None:
+def test_durations_are_formatted_for_people(seconds: float, said: str) -> None:
     assert format_duration(seconds) == said
 
 
-def test_another_plan_is_refused_by_name_and_changes_nothing(run: RunFolder) -> None:
+def test_another_plan_is_refused_and_changes_nothing(run: RunFolder) -> None:
     run.run_stage("first", work)
     with pytest.raises(TrainingError, match="run: holds a run with other settings .hops, seed differ."):
         begun(run.root, {**PLAN, "hops": 3, "seed": 1})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 2
 
 
-def test_starting_at_a_stage_forgets_it_and_those_after(run: RunFolder) -> None:
+def test_redoing_a_stage_removes_it_and_later_ones(run: RunFolder) -> None:
     for stage in STAGES:
         run.run_stage(stage, work)
     again = begun(run.root, {**PLAN, "hops": 3}, "second")
@@ -191,9 +191,7 @@ def test_starting_at_a_stage_forgets_it_and_those_after(run: RunFolder) -> None:
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
 
 
-def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_removal_leaves_no_stage_half_done(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage in STAGES:
         run.run_stage(stage, work)
 
@@ -206,6 +204,6 @@ def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
     assert done(RunFolder(run.root, STAGES)) == ["first"]
 
 
-def test_json_is_written_for_people(tmp_path: Path) -> None:
+def test_json_is_indented(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"where": "Grüner Fjord"})
     assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "where": "Grüner Fjord"\n}\n'
