@@ -44,7 +44,7 @@ def trained(toy: ToyWorld, baleen: Baleen) -> Path:
 def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(toy.folder / "small.toml", "--out", tmp_path / "run", "--device", "cpu")
     assert done.code == 0, done.err
-    for line in ("[1/6] start: starts", "[3/6] hop-1: starts", "[3/6] hop-1: done in ", "[6/6] model: done in "):
+    for line in ("[1/6] start: starting", "[3/6] hop-1: starting", "[3/6] hop-1: done in ", "[6/6] model: done in "):
         assert line in done.err
     assert "toy: 30 passages" in done.err
     table, compared, where = done.out.strip().split("\n\n")
@@ -74,8 +74,8 @@ def test_json_prints_the_summary(toy: ToyWorld, trained: Path, baleen: Baleen) -
 def test_a_stage_is_done_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "retriever", "--device", "cpu")
     assert done.code == 0
-    assert "[4/6] hop-2: done before" in done.err
-    assert "[5/6] retriever: starts" in done.err
+    assert "[4/6] hop-2: already done" in done.err
+    assert "[5/6] retriever: starting" in done.err
     assert (trained / "summary.json").exists()
 
 
@@ -151,7 +151,7 @@ def test_an_explanation_is_json_too(trained: Path, baleen: Baleen) -> None:
 def test_an_unknown_question_is_refused(trained: Path, baleen: Baleen) -> None:
     done = baleen("--explain", trained, "q99")
     assert done.code == TrainingError.exit_code
-    assert done.err == f"error: {trained}: no question that was trained on has the id 'q99'\n"
+    assert done.err == f"error: {trained}: no training question has the id 'q99'\n"
 
 
 @pytest.mark.parametrize("arguments", [("--explain", "run"), ("plan.toml", "q1")])

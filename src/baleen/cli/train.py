@@ -13,7 +13,7 @@ import typer
 from baleen.cli.options import DeviceOption, JsonOption, OverwriteOption, refuse_existing_model
 
 if TYPE_CHECKING:
-    from baleen.training.hop_order.report import Inspected
+    from baleen.training.hop_order.report import HopReport
 
 
 def train(
@@ -81,14 +81,17 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from baleen.training.stages import spell
+    from baleen.training.stages import format_duration
 
     table = Table("stage", "time", "records", "result", box=None, header_style="bold", pad_edge=False)
     table.columns[1].justify = table.columns[2].justify = "right"
     for stage, report in summary["stages"].items():
         count = count_records(report)
         table.add_row(
-            stage, spell(report["seconds"]), "" if count is None else f"{count:,}", "\n".join(format_report(report))
+            stage,
+            format_duration(report["seconds"]),
+            "" if count is None else f"{count:,}",
+            "\n".join(format_report(report)),
         )
     console = Console(soft_wrap=False)
     console.print(table)
@@ -212,7 +215,7 @@ def _explain(folder: Path, question: str, as_json: bool) -> None:
         _explain_hop(line)
 
 
-def _explain_hop(line: Inspected) -> None:
+def _explain_hop(line: HopReport) -> None:
     typer.echo(f"\nHop {line.hop}" + ("  (beyond the depth)" if line.fallback else ""))
     for found in line.found:
         typer.echo(f"  {found.title}  [{found.pid}]  {'not ranked' if found.rank is None else f'rank {found.rank}'}")
