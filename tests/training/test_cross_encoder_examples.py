@@ -1,4 +1,4 @@
-"""What the condenser, the reranker and the readers learn from, by worked examples over the corpus of eight passages."""
+"""Training examples of condenser, reranker and readers, worked by hand over eight passages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ MANY = [
 
 
 def scored(_: Example) -> Sequence[Fact]:
-    """What stage 1 liked, with a gold fact and a repeated sentence among it."""
+    """The best sentences of stage 1, with a gold fact and a repeated sentence among them."""
     return [sentence("p2", 1, 9.0), sentence("p3", 0, 0.5), *MANY]
 
 
@@ -301,7 +301,7 @@ def test_only_the_best_facts_are_kept_in_order() -> None:
 
 
 def test_incomplete_evidence_misses_one_fact() -> None:
-    """Nor does it come back as a distractor, though it may be among what was found."""
+    """It does not come back as a distractor either, even if it was found."""
     gold = [sentence(pid, sid) for pid, sid in MAYOR.facts]
     unnamed = replace(MAYOR, facts=())
     evidence = EvidencePools(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)

@@ -1,4 +1,4 @@
-"""Training the heads of a cross-encoder: which batches are made, what their losses are, and that every head learns."""
+"""Training of cross-encoder heads: their batches and losses, and that every head learns."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pupil(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backbone that is quick to learn."""
+    """A backbone that learns quickly."""
     quick = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return bert_folder(tmp_path_factory.mktemp("reading") / "pupil", **quick)
 
@@ -129,7 +129,7 @@ def cross_encoder(backbone: Path) -> CrossEncoder:
 
 @pytest.fixture(scope="module")
 def narrow(backbone: Path) -> CrossEncoder:
-    """One that has to read most passages, and pools of facts, in windows."""
+    """A cross-encoder that reads most passages and pools of facts in windows."""
     return reader(backbone, length=44, query_length=20)
 
 
@@ -148,7 +148,7 @@ HEAD_NAMES = list(HEADS)
 
 
 def places_of(batch: HeadBatch) -> list[tuple[list[int], int]]:
-    """The sequence and the place in it behind every score, in the order of the scores."""
+    """The sequence and place of every score, in the order of the scores."""
     if isinstance(batch.texts, CrossEncoderPack):
         return packed_places(batch.texts)
     found = [
@@ -168,7 +168,7 @@ def packed_places(packed: CrossEncoderPack) -> list[tuple[list[int], int]]:
 
 
 def width(batch: HeadBatch) -> int:
-    """How many sequences there are."""
+    """The number of sequences."""
     assert isinstance(batch.texts, CrossEncoderGroups)
     return sum(len(group.ids) for group in batch.texts.batches)
 
@@ -234,7 +234,7 @@ def test_labels_follow_sentences_across_windows(narrow: CrossEncoder) -> None:
 
 
 def left(cross_encoder: CrossEncoder, ids: list[int]) -> tuple[int, ...]:
-    """Claim and facts on the left side of a sequence."""
+    """The left side of a sequence: claim and facts."""
     return tuple(ids[1 : ids.index(cross_encoder.inputs.tokenizer.token_to_id("[SEP]"))])
 
 
@@ -243,7 +243,7 @@ def tokens(cross_encoder: CrossEncoder, text: str) -> list[int]:
 
 
 def behind(cross_encoder: CrossEncoder, ids: Sequence[int], place: int) -> list[int]:
-    """What stands between a marker and the next one, or the end."""
+    """The tokens between a marker and the next one, or the end."""
     marker, separator = (cross_encoder.inputs.tokenizer.token_to_id(name) for name in ("[MASK]", "[SEP]"))
     assert ids[place] == marker
     end = next(i for i in range(place + 1, len(ids)) if ids[i] in (marker, separator))
@@ -321,7 +321,7 @@ def test_passages_are_looked_up_once(cross_encoder: CrossEncoder) -> None:
 
 
 def test_little_of_a_batch_is_padding(cross_encoder: CrossEncoder) -> None:
-    """With passages as long as an encyclopaedia's openings are, and queries of one to four hops."""
+    """With passages as long as the openings of an encyclopaedia, and queries of one to four hops."""
     rng = random.Random(0)
     vocabulary = [word for passage in CORPUS for word in passage.text.split()]
 
@@ -388,7 +388,7 @@ def test_a_source_gives_stage_two_new_pools(cross_encoder: CrossEncoder) -> None
 
 
 def test_a_source_gives_readers_new_evidence(cross_encoder: CrossEncoder) -> None:
-    """And the answer stays where it stands."""
+    """The answer spans follow the facts."""
     gold, others = sentence("p0", 1), [sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7")]
     word = gold.text.split()[0]
     example = Example("q", "who sings?", label="supported", answer=word)
@@ -413,7 +413,7 @@ def log_sum(values: Sequence[float]) -> float:
 
 
 def scored(cross_encoder: CrossEncoder, head: str, rows: Sequence[CrossInput]) -> list[tuple[int, list[float]]]:
-    """Of every place its key and what the head says."""
+    """The key and the head's outputs of every place."""
     return [
         (key, values)
         for row in rows
@@ -491,7 +491,7 @@ ORACLES: Mapping[str, Callable[[CrossEncoder], float]] = {
 
 
 def few(cross_encoder: CrossEncoder, head: str) -> AnyTask:
-    """Three examples with one negative each, which leaves nothing to chance."""
+    """Three examples with one negative each, so that nothing is drawn."""
     config = HeadTraining(fact_weight=0.5, most_padding=0.05)
     task: AnyTask = {
         "sentences": lambda: SentenceTask(cross_encoder, [replace(r, negatives=("p7",)) for r in SENTENCES[:3]], passages, config),

@@ -91,7 +91,7 @@ def train_stage_one(toy: ToyWorld) -> CrossEncoderTraining:
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderTraining:
     return train_stage_one(two_hops(tmp_path_factory.mktemp("toy")))
 
 
@@ -100,29 +100,29 @@ def dev(cross_encoder: CrossEncoderTraining, stage: str) -> dict[str, float]:
     return measured
 
 
-# What is learnt
+# Learning
 
 
-def test_stage_one_finds_the_gold_sentence(read: CrossEncoderTraining) -> None:
+def test_stage_one_finds_the_gold_sentence(trained: CrossEncoderTraining) -> None:
     """Among all sentences of a gold passage and of the first five others."""
-    print(dev(read, "sentences"))
-    assert dev(read, "sentences")["sentences_best"] >= 0.95
+    print(dev(trained, "sentences"))
+    assert dev(trained, "sentences")["sentences_best"] >= 0.95
 
 
 @pytest.mark.slow
-def test_stage_two_keeps_gold_facts_and_few_others(read: CrossEncoderTraining) -> None:
+def test_stage_two_keeps_gold_facts_and_few_others(trained: CrossEncoderTraining) -> None:
     """Pools have seven to nine facts, the others being the best of stage 1.
 
     Only the fact of the first hop, in the same pool, identifies that of the second; learning that takes a thousand steps.
     """
-    read.run.run_stage("scores", read._scores)
-    origin = read.run.folder("sentences") / "checkpoint"
-    read.run.run_stage("reading", read._train, ["facts"], origin, read.plan.training)
-    print(dev(read, "reading"))
-    assert dev(read, "reading")["facts_metric"] >= 0.9
-    assert dev(read, "reading")["facts_exact"] >= 0.75
-    cross_encoder = CrossEncoder.load(read.run.folder("reading") / "checkpoint", "cpu")
-    pools = read.examples.facts("dev", cross_encoder).records
+    trained.run.run_stage("scores", trained._scores)
+    origin = trained.run.folder("sentences") / "checkpoint"
+    trained.run.run_stage("reading", trained._train, ["facts"], origin, trained.plan.training)
+    print(dev(trained, "reading"))
+    assert dev(trained, "reading")["facts_metric"] >= 0.9
+    assert dev(trained, "reading")["facts_exact"] >= 0.75
+    cross_encoder = CrossEncoder.load(trained.run.folder("reading") / "checkpoint", "cpu")
+    pools = trained.examples.facts("dev", cross_encoder).records
     first = sum(gold_come_first(cross_encoder, pool) for pool in pools) / len(pools)
     print(f"the gold facts come first in {first:.3f} of the pools")
     assert first >= 0.95
@@ -141,8 +141,8 @@ def unlabelled(step: Step) -> Step:
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
-def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -> float:
-    passage, right = read.data.passage, []
+def share_right(trained: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -> float:
+    passage, right = trained.data.passage, []
     for step in true:
         hop, example = step.supervised, step.state.example
         for pid in hop.positives:
@@ -151,17 +151,19 @@ def share_right(read: CrossEncoderTraining, scored: Any, true: Sequence[Step]) -
     return sum(right) / len(right)
 
 
-def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEncoderTraining) -> None:
+def test_sentences_are_inferred_where_only_passages_are_labelled(trained: CrossEncoderTraining) -> None:
     """With the facts inferred for earlier hops; with the claim alone, later hops are guesswork."""
-    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    true, passage = read.examples.steps("dev"), read.data.passage
-    share = share_right(read, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true)
+    cross_encoder = CrossEncoder.load(trained.run.folder("sentences") / "checkpoint", "cpu")
+    true, passage = trained.examples.steps("dev"), trained.data.passage
+    share = share_right(
+        trained, infer_sentence_scores(cross_encoder, [unlabelled(step) for step in true], passage), true
+    )
 
     def by_claim_alone(query: Query, passage: Any) -> list[float]:
         (found,) = score_sentences(cross_encoder, [Query(query.text)], [[passage]], 1, StageTimer(1))
         return [fact.score for fact in found]
 
-    alone = share_right(read, by_claim_alone, true)
+    alone = share_right(trained, by_claim_alone, true)
     print(f"inferred rightly: {share:.3f} hop by hop, {alone:.3f} beside the claim alone")
     assert share >= 0.9, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
     assert share >= alone + 0.1, f"{share:.3f} hop by hop, {alone:.3f} beside the claim alone"
@@ -171,12 +173,12 @@ def test_sentences_are_inferred_where_only_passages_are_labelled(read: CrossEnco
     assert compared.first < 0.5 * compared.passages, "the first sentence is gold by chance alone"
 
 
-# What is read
+# Records
 
 
-def test_hops_do_not_retrieve_a_passage_twice(read: CrossEncoderTraining) -> None:
+def test_hops_do_not_retrieve_a_passage_twice(trained: CrossEncoderTraining) -> None:
     by_qid: dict[str, list[Step]] = {}
-    for step in read.examples.steps("dev"):
+    for step in trained.examples.steps("dev"):
         by_qid.setdefault(step.supervised.qid, []).append(step)
     assert max(map(len, by_qid.values())) == HOPS
     for own in by_qid.values():
@@ -184,39 +186,39 @@ def test_hops_do_not_retrieve_a_passage_twice(read: CrossEncoderTraining) -> Non
         assert len(set(seen)) == len(seen)
 
 
-def test_all_gold_passages_are_positives(read: CrossEncoderTraining) -> None:
+def test_all_gold_passages_are_positives(trained: CrossEncoderTraining) -> None:
     found: dict[str, set[str]] = {}
-    for step in read.examples.steps("dev"):
+    for step in trained.examples.steps("dev"):
         found.setdefault(step.supervised.qid, set()).update(step.supervised.positives)
-    assert found == {question.example.qid: set(question.example.gold) for question in read.data.dev}
+    assert found == {question.example.qid: set(question.example.gold) for question in trained.data.dev}
 
 
-def test_negatives_are_within_the_depth_of_each_hop(read: CrossEncoderTraining) -> None:
-    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    made = read.examples.sentences("dev", cross_encoder)
+def test_negatives_are_within_the_depth_of_each_hop(trained: CrossEncoderTraining) -> None:
+    cross_encoder = CrossEncoder.load(trained.run.folder("sentences") / "checkpoint", "cpu")
+    made = trained.examples.sentences("dev", cross_encoder)
     most = {hop: max(len(record.negatives) for record in made.records if record.hop == hop) for hop in (1, 2)}
     assert most == {1: 5, 2: 4}
 
 
-def test_sentences_are_scored_together_as_alone(read: CrossEncoderTraining) -> None:
-    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps = read.examples.steps("dev")
+def test_sentences_are_scored_together_as_alone(trained: CrossEncoderTraining) -> None:
+    cross_encoder = CrossEncoder.load(trained.run.folder("sentences") / "checkpoint", "cpu")
+    steps = trained.examples.steps("dev")
     assert len(steps) > AT_ONCE, "in more than one part"
-    together = found_sentences(cross_encoder, steps, read.data.passage)
+    together = found_sentences(cross_encoder, steps, trained.data.passage)
     for qid in {steps[0].supervised.qid, steps[AT_ONCE].supervised.qid, steps[-1].supervised.qid}:
-        own = found_sentences(cross_encoder, [step for step in steps if step.supervised.qid == qid], read.data.passage)[
-            qid
-        ]
+        own = found_sentences(
+            cross_encoder, [step for step in steps if step.supervised.qid == qid], trained.data.passage
+        )[qid]
         assert {(fact.pid, fact.sid) for fact in own} == {(fact.pid, fact.sid) for fact in together[qid]}
         scores = {(fact.pid, fact.sid): fact.score for fact in own}
         assert all(abs(scores[fact.pid, fact.sid] - fact.score) < 1e-4 for fact in together[qid])
-    assert found_sentences(cross_encoder, [], read.data.passage) == {}
+    assert found_sentences(cross_encoder, [], trained.data.passage) == {}
 
 
-def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) -> None:
+def test_found_sentences_are_the_best_of_each_hop(trained: CrossEncoderTraining) -> None:
     """The expected facts are scored and sorted one by one."""
-    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    steps, passage = read.examples.steps("dev")[:AT_ONCE], read.data.passage
+    cross_encoder = CrossEncoder.load(trained.run.folder("sentences") / "checkpoint", "cpu")
+    steps, passage = trained.examples.steps("dev")[:AT_ONCE], trained.data.passage
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
     scored = score_sentences(cross_encoder, [hop.query for hop in hops], passages, 1, StageTimer(len(hops)))
@@ -228,21 +230,21 @@ def test_found_sentences_are_the_best_of_each_hop(read: CrossEncoderTraining) ->
     assert max(Counter((qid, fact.hop) for qid, facts in found.items() for fact in facts).values()) == KEPT
 
 
-def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) -> None:
+def test_there_is_a_hop_after_the_last_gold_passage(trained: CrossEncoderTraining) -> None:
     """It teaches the condenser to reject facts, as the pipeline has such hops."""
-    steps = read.examples.steps("train")
-    assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(read.data.train))
+    steps = trained.examples.steps("train")
+    assert Counter(step.supervised.hop for step in steps) == dict.fromkeys((1, 2), len(trained.data.train))
     idle = [step.supervised for step in steps if not step.supervised.positives]
     assert idle
     assert all(hop.hop == 2 and hop.negatives and hop.query.facts for hop in idle)
 
 
-def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTraining) -> None:
+def test_mentioned_passages_rank_first_with_a_mention_boost(trained: CrossEncoderTraining) -> None:
     """In this world the fact of the first hop mentions the title of the second passage."""
-    followed = CrossEncoderTraining(replace(read.plan, mention_boost=1e3), read.hop_order)
-    questions = read.data.dev[:20]
+    followed = CrossEncoderTraining(replace(trained.plan, mention_boost=1e3), trained.hop_order)
+    questions = trained.data.dev[:20]
     ranks = {}
-    for name, cross_encoder in (("plain", read), ("followed", followed)):
+    for name, cross_encoder in (("plain", trained), ("followed", followed)):
         steps = [step for step in cross_encoder._take_hops(questions) if step.supervised.hop == HOPS]
         ranks[name] = [chosen.rank for step in steps for chosen in step.chosen]
     assert len(ranks["followed"]) == len(ranks["plain"]) > 0
@@ -250,13 +252,13 @@ def test_mentioned_passages_rank_first_with_a_mention_boost(read: CrossEncoderTr
     assert any(rank is None or rank > 4 for rank in ranks["plain"])
 
 
-def test_a_pool_has_the_facts_of_all_earlier_hops(read: CrossEncoderTraining) -> None:
+def test_a_pool_has_the_facts_of_all_earlier_hops(trained: CrossEncoderTraining) -> None:
     """Without them nothing would identify it."""
-    cross_encoder = CrossEncoder.load(read.run.folder("sentences") / "checkpoint", "cpu")
-    some = read.examples.steps("dev")[:40]
+    cross_encoder = CrossEncoder.load(trained.run.folder("sentences") / "checkpoint", "cpu")
+    some = trained.examples.steps("dev")[:40]
     examples = list({step.supervised.qid: step.state.example for step in some}.values())
-    found = found_sentences(cross_encoder, some, read.data.passage)
-    gold = with_hops(gold_facts(read.data.passage), read.examples.steps("dev"))
+    found = found_sentences(cross_encoder, some, trained.data.passage)
+    gold = with_hops(gold_facts(trained.data.passage), trained.examples.steps("dev"))
     made = draw_fixed(fact_sources(examples, gold, lambda example: found[example.qid]), copies=4)
     sizes = set()
     for record in made.records:

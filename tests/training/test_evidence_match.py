@@ -1,4 +1,4 @@
-"""Words of a text, by the way that is fast and by the definition."""
+"""Fast word matching agrees with the definition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXTS = st.text(
 
 
 def by_definition(text: str) -> tuple[str, ...]:
-    """Character by character."""
+    """The words of a text, character by character."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
     return tuple(re.findall(r"\w+", bare))
 

@@ -1,4 +1,4 @@
-"""Questions that are read and not searched for: gold facts, and the other sentences of gold passages."""
+"""Facts of questions that are not searched for: gold ones, and other sentences of gold passages."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 HOPS = 4
 
 
-# What is learnt
+# Learning
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The lean score is `scoring.py`'s, and so are its gradients, however much is made at once."""
+"""The lean score and its gradients match `scoring.py`, for any number of similarities at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_passage_without_tokens_has_score_and_gradient_zero() -> None:
 
 
 def test_no_similarities_are_kept_for_the_backward_pass() -> None:
-    """Places of the maxima, and what was given: nothing with an entry for every pair of vectors."""
+    """Only inputs and places of maxima are kept, nothing with an entry for every pair of vectors."""
     query, _, _, _, passages, tokens = draw(3)
     kept: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Sentences that a question was likely made from, where its file names passages alone."""
+"""Likely gold sentences of datasets that annotate passages alone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_likelihood_scorer_finds_gold_sentences() -> None:
 
 @given(st.sampled_from(sorted(PASSAGES)), st.lists(st.sampled_from(WORDS), max_size=9), st.sampled_from(ANSWERS))
 def test_likelihoods_match_the_definition(pid: str, asked: list[str], answer: str | None) -> None:
-    """Sentence by sentence and word by word."""
+    """The expected scores are computed by sentence and word."""
     example, passage = Example("q", " ".join(asked), ("orlova", "vardal"), answer=answer), PASSAGES[pid]
     title = content_words(passage.title)
     left = content_words(example.text) - title
@@ -107,7 +107,7 @@ def test_likelihoods_match_the_definition(pid: str, asked: list[str], answer: st
 
 
 def test_equal_questions_with_other_passages_are_kept_apart() -> None:
-    """As of two collections."""
+    """As in two collections."""
     both = [Example("q", "What of her?", ("orlova", "vardal")), Example("r", "What of her?", ("blank",))]
     scorer = likelihood_scorer(both, PASSAGES.__getitem__)
     found = list(scorer(Query("What of her?"), PASSAGES["orlova"]))

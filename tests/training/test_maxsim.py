@@ -1,4 +1,4 @@
-"""Exact scores of many queries at once are those of the reference, whichever way they are made."""
+"""Exact scores of many queries at once match the reference, with and without the fused kernels."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_sum_of_largest_matches_the_reference(keep: int | None) -> None:
 
 @pytest.mark.parametrize(("count", "keep"), [(64, 32), (448, 8)])
 def test_equal_matches_sum_within_a_thousandth(count: int, keep: int) -> None:
-    """As those of padding may be: what halving leaves open counts once for each."""
+    """Matches of padding may be equal; halving leaves an error for each."""
     values = torch.linspace(-0.99, 0.99, 397)
     matches, mask = values.expand(1, count, -1), torch.ones(1, count, dtype=torch.bool)
     torch.testing.assert_close(sum_of_largest(matches, mask, keep)[0], keep * values, atol=1e-3, rtol=0)
@@ -98,7 +98,7 @@ def test_equal_matches_sum_within_a_thousandth(count: int, keep: int) -> None:
 
 @pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 def test_fused_kernels_match_under_the_interpreter() -> None:
-    """In a process of its own: Triton decides on its import whether kernels are interpreted."""
+    """In a separate process: Triton decides on import whether kernels are interpreted."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
     ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 0, ran.stderr

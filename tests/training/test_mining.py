@@ -1,4 +1,4 @@
-"""Mining ranks as the reference does, over the vectors that the encoder gives."""
+"""Mining ranks as the reference does over the same vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hops with a perfect condenser, worked through by hand; and collections that are searched each for itself."""
+"""Recall with a perfect condenser, worked by hand; and collections that are searched separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training a retriever: which batches are made, what they are scored with, and that it learns."""
+"""Retriever training: its batches, their scores, and that it learns."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 def fresh(encoder: Encoder, folder: Path) -> Encoder:
-    """The same encoder once more, with weights of its own."""
+    """A copy of an encoder."""
     encoder.save(folder)
     return Encoder.load(folder, device="cpu", dtype=torch.float32, trainable=True)
 
@@ -212,7 +212,7 @@ def test_other_positives_of_a_question_are_no_negatives(encoder: Encoder) -> Non
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
-    """With passages as long as an encyclopaedia's openings are, and queries of one to four hops."""
+    """With passages as long as the openings of an encyclopaedia, and queries of one to four hops."""
     rng = random.Random(0)
     words = [word for passage in CORPUS for word in passage.text.split()]
 
@@ -256,7 +256,7 @@ def test_batches_survive_prefetching_processes(encoder: Encoder, packing: bool) 
 @pytest.mark.parametrize("focus", [(8, 4), (None, None)])
 @pytest.mark.parametrize("in_batch", [False, True])
 def test_scores_match_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, focus: tuple[Any, Any]) -> None:
-    """Against loops over vectors that were encoded one text at a time."""
+    """Compared with loops over vectors encoded one text at a time."""
     focused = encoder.with_settings(query_focus=focus[0], facts_focus=focus[1])
     batch = batches(encoder, negatives=2, in_batch=in_batch).batch(0)
     config = RetrieverTraining(negatives=2, in_batch=in_batch)
@@ -301,7 +301,7 @@ def test_queries_without_facts_can_be_packed(encoder: Encoder) -> None:
 
 def test_a_backbone_that_mixes_packed_texts_is_detected(encoder: Encoder, tmp_path: Path) -> None:
     class Deaf(torch.nn.Module):
-        """Pays no heed to positions."""
+        """A backbone that ignores positions."""
 
         def __init__(self, inner: Any) -> None:
             super().__init__()
@@ -311,7 +311,7 @@ def test_a_backbone_that_mixes_packed_texts_is_detected(encoder: Encoder, tmp_pa
             return self.inner(input_ids=input_ids, attention_mask=attention_mask)
 
     class Strict(Deaf):
-        """Knows nothing of positions."""
+        """A backbone that takes no positions."""
 
         def forward(self, input_ids: Any, attention_mask: Any) -> Any:
             return self.inner(input_ids=input_ids, attention_mask=attention_mask)
@@ -385,7 +385,7 @@ def test_training_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path
 
 
 def top_ones(encoder: Encoder) -> int:
-    """How many titles rank their own passage first among all."""
+    """The number of titles that rank their own passage first."""
     made = batches(encoder, RECORDS, batch_size=8, in_batch=True, negatives=7).batch(0)
     with torch.no_grad():
         scores = RetrieverTask(encoder, RetrieverTraining(in_batch=True)).scores(made)

@@ -1,4 +1,4 @@
-"""Inferred sentences beside known ones: counted passage by passage, and only where the truth is known."""
+"""Agreement of inferred sentences with annotated ones, counted by passage."""
 
 from __future__ import annotations
 

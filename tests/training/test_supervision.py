@@ -1,4 +1,4 @@
-"""Which passages a retriever is trained to find at which hop: worked examples, and what holds for all."""
+"""Supervision of hops: worked examples, and invariants."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fact(pid: str, sid: int, hop: int) -> Fact:
 
 
 class TestPartlyFound:
-    """Passages that a hop finds together are also asked for one after the other."""
+    """Records of queries that know a part of what a hop found."""
 
     def test_with_two_positives_each_is_given_once(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p1", "p2", "p0", "p4"), passages, depth=10)
@@ -126,7 +126,7 @@ class TestFirstHop:
 
 
 class TestLatentHop:
-    """The retriever's own ranking says which gold passages come next."""
+    """Hops by the retriever's own ranking."""
 
     def test_three_hops_of_one_claim(self) -> None:
         first = latent_hop(start(EXAMPLE), ranking("p5", "p0", "p6", "p1"), passages, depth=2)
@@ -262,7 +262,7 @@ class TestMatching:
 
 
 class TestHeuristicOrder:
-    """Each hop takes the titles that the claim names best, and reads them."""
+    """Each hop takes the titles with the largest overlap, and adds their texts."""
 
     def test_a_chain_of_titles_gives_one_passage_a_hop(self) -> None:
         example = Example("q", "Where Lena Orlova teaches there is a mayor.", ("p3", "p2", "p1", "p0"))
@@ -316,7 +316,7 @@ class TestOracleOrder:
 
 
 class TestOrderedHops:
-    """Hops that are settled beforehand give the same records and states as latent ones."""
+    """Hops fixed beforehand give the same kind of records and states as latent ones."""
 
     ORDER = (("p0",), ("p1",), ("p3",))
     RANKINGS = (ranking("p5", "p1", "p0"), ranking("p6"), ranking("p2", "p3"))
@@ -419,7 +419,7 @@ def examples(draw: st.DrawFn) -> Example:
 
 
 def check(steps: list[Step], example: Example) -> None:
-    """What holds for any run of hops, however ordered."""
+    """Invariants of any run of hops."""
     taken: list[str] = []
     for number, step in enumerate(steps, 1):
         record, before = step.supervised, set(example.gold) - set(taken)

@@ -1,4 +1,4 @@
-"""Names in a world: the same passages are named there as over an index of them, and each collection is for itself."""
+"""Title mentions in training data match those over an index, and collections are kept apart."""
 
 from __future__ import annotations
 
