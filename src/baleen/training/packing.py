@@ -313,7 +313,7 @@ def first_position(backbone: nn.Module) -> int:
     return 0
 
 
-# Which backbones can pack: no property of a backbone says so, so both layouts are tried on a few tokens
+# No property of a backbone tells whether it can pack, so both layouts are tried on a few tokens
 
 
 def can_pack_retriever(model: FLIPR, padding: int) -> bool:

@@ -54,7 +54,7 @@ def stage_names(plan: RunPlan) -> list[str]:
 def train(plan: RunPlan, folder: Path, *, stage: str | None = None, device: str | None = None) -> dict[str, Any]:
     """Run the stages that are not done, redo those from `stage` on if given, and return the summary.
 
-    `stage` may also be the name of a component: it stands for the stage that trains it.  Under torchrun every process
+    `stage` may also name a component, for the stage that trains it.  Under torchrun every process
     calls this and gets the summary; each has its own GPU, and all share one folder.
     """
     plan.check_processes(started_processes())

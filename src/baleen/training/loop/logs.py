@@ -182,6 +182,7 @@ class Meter:
         processes: Processes,
         cost: Cost,
         peak: float | None,
+        *,
         totals: Mapping[str, float],
         counted: Mapping[str, int],
         work: WorkDone | None = None,

@@ -175,9 +175,9 @@ class Trainer(Generic[AnyBatch]):
             self._processes,
             Cost.of(self._module),
             peak_flops(self._device, self._dtype),
-            self._counters.totals,
-            self._counters.counted,
-            WorkDone.of(self._counters.work),
+            totals=self._counters.totals,
+            counted=self._counters.counted,
+            work=WorkDone.of(self._counters.work),
         )
 
     def _train(self) -> None:
