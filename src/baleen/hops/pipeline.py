@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Protocol
 
 from baleen.core.machine import StageTimer
 from baleen.core.types import Answer, Condensed, Hit, Hop, Lookup, Passage, Query, Ranking, Trace, Verdict
@@ -110,7 +110,7 @@ class SharedFirstSearch:
 
     def __init__(self, retriever: Retrieving) -> None:
         self._retriever = retriever
-        self._asked: tuple[Any, ...] | None = None
+        self._asked: tuple[Sequence[Query], int, SearchOptions] | None = None
         self._found: list[Retrieval] = []
 
     def retrieve(
