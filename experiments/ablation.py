@@ -267,7 +267,7 @@ class Ablation:
         self._digests: dict[str, str] = {}  # of each collection
         self._examples: dict[str, list[Example]] = {}
         given = plan.settings.lender
-        self._lender = None if given is None else resolve_folder(plan.train.backbone(given))
+        self._lender = None if given is None else resolve_folder(plan.train.resolve(given))
 
     def run(self) -> Report:
         self._read()
