@@ -20,7 +20,7 @@ from baleen.core.errors import BaleenError
 from baleen.core.machine import PACKAGES, machine_info
 from baleen.core.vectors import QueryVectors
 from baleen.evaluation.tables import table
-from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.cpu.tables import Lanes
 from baleen.index.index import Index
 from baleen.index.protocol import DEFAULT_OPTIONS, SearchOptions
@@ -207,7 +207,7 @@ def kernel_rates(index: Index, query: QueryVectors) -> tuple[float, float | None
     lanes = Lanes.of(query, index.codec, index.focus)
     tables = searcher.tables(lanes)
     rows = np.resize(np.random.default_rng(0).permutation(len(index.segments[0])), KERNEL_PASSAGES).astype(np.int64)
-    found = Found(np.zeros(len(rows), np.int64), rows, np.zeros(len(rows), np.float32))
+    found = ScoredRows(np.zeros(len(rows), np.int64), rows, np.zeros(len(rows), np.float32))
     prune_rate = _rate(lambda: searcher.prune(lanes, tables, found))
     if not index.codec.subspaces:
         return prune_rate, None

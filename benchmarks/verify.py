@@ -19,7 +19,6 @@ from baleen.core.types import Trace
 from baleen.data.claims import read_claims
 from baleen.evaluation.tables import table
 from baleen.hops.demo import demo_claims
-from baleen.hops.pipeline import read_outcomes
 from baleen.system import Baleen
 from common import main_guard, positive
 
@@ -81,9 +80,9 @@ def measured(system: Baleen, claims: Sequence[str], hops: int, **settings: Any) 
 
 def verify(system: Baleen, claims: Sequence[str], hops: int, settings: Mapping[str, Any]) -> list[Trace]:
     """Run the hops, and the verifier if the model has one."""
-    reader = system.reader("verifier", optional=True)
-    *_, traces = system.hops(claims, hops=hops, **settings)
-    return read_outcomes(traces, reader) if reader is not None else traces
+    run = system.stream_many if "verifier" in system.model else system.hops
+    *_, traces = run(claims, hops=hops, **settings)
+    return traces
 
 
 def stage_seconds(trace: Trace) -> Stages:

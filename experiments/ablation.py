@@ -329,7 +329,7 @@ class Ablation:
         places["retriever"] = retriever.folder("retriever")
         run = {**reading.settings.get("run", {}), "pipeline": row.pipeline}
         if not row.named:
-            run.pop("named_bonus", None)
+            run.pop("mention_boost", None)
         relative = {name: os.path.relpath(place, folder) for name, place in places.items()}
         write_model(folder, relative, {**reading.settings, "run": run})
 

@@ -104,7 +104,7 @@ part_order() {
 part_names() {
     local dataset bonus
     for bonus in 0 1 2 4 16; do
-        for dataset in hover exfever; do shipped "names-$bonus" "$dataset" "$dataset" --named-bonus "$bonus"; done
+        for dataset in hover exfever; do shipped "names-$bonus" "$dataset" "$dataset" --mention-boost "$bonus"; done
     done
 }
 

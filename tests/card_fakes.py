@@ -161,7 +161,7 @@ def document(model: str | None = "0" * 16, run: Mapping[str, Any] | None = None,
     figures = {"retrieval@100": 88.25, "all@20": 61.0}
     counts, intervals = {"retrieval@100": 200, "all@20": 377}, {"retrieval@100": [84.0, 92.5], "all@20": [57.0, 65.0]}
     whole = {"questions": 377, "metrics": figures, "intervals": intervals, "counts": counts}
-    settings = {"pipeline": "condense", "k": [25, 10], "stop_early": False, "stand_in": False, "model": model}
+    settings = {"pipeline": "condense", "k": [25, 10], "stop_early": False, "untrained": False, "model": model}
     return {
         "system": "condense at 25+10",
         "passages": 354_282,

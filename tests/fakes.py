@@ -1,6 +1,6 @@
-"""Small stand-ins that every test may use: a corpus of eight passages, and random encoders of two layers.
+"""Small fakes for all tests: a corpus of eight passages, and random backbones and encoders of two layers.
 
-Nothing here touches the network, and the same seed gives the same weights.
+Nothing uses the network, and the same seed gives the same weights.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attent
 def vocabulary(
     special: Mapping[str, str] = BERT_TOKENS, markers: Sequence[str] = ("[unused0]", "[unused1]")
 ) -> list[str]:
-    """A WordPiece vocabulary: special tokens, markers, punctuation, letters, and every other word of the corpus."""
+    """Return a WordPiece vocabulary: special tokens, markers, punctuation, letters, every second word of the corpus."""
     words = sorted(
         {word for title, text in _TEXTS.items() for word in re.findall(r"[a-z]+", f"{title} {text}".lower())}
     )
@@ -68,7 +68,7 @@ def vocabulary(
 
 
 def bert_folder(folder: Path, seed: int = 0, words: list[str] | None = None, **settings: Any) -> Path:
-    """A random BERT with its tokenizer, of our own vocabulary or of `words`, saved as the Hugging Face hub does."""
+    """Save a random BERT and its tokenizer, with `words` or the default vocabulary, in the layout of the hub."""
     from transformers import BertConfig, BertModel
 
     words = words or vocabulary()
@@ -77,7 +77,7 @@ def bert_folder(folder: Path, seed: int = 0, words: list[str] | None = None, **s
 
 
 def electra_folder(folder: Path, seed: int = 0) -> Path:
-    """A random ELECTRA, whose embeddings are narrower than its layers."""
+    """Save a random ELECTRA, whose embeddings are narrower than its layers."""
     from transformers import ElectraConfig, ElectraModel
 
     words = vocabulary()
@@ -86,7 +86,7 @@ def electra_folder(folder: Path, seed: int = 0) -> Path:
 
 
 def roberta_folder(folder: Path, seed: int = 0) -> Path:
-    """A random RoBERTa: other special tokens, no markers in the vocabulary, positions from 2 on, one type of token."""
+    """Save a random RoBERTa: other special tokens, no markers in the vocabulary, positions from 2, one token type."""
     from transformers import RobertaConfig, RobertaModel
 
     words = vocabulary(ROBERTA_TOKENS, markers=())
@@ -96,7 +96,7 @@ def roberta_folder(folder: Path, seed: int = 0) -> Path:
 
 
 def tiny_encoder(folder: Path, dim: int = 16, seed: int = 0, **settings: Any) -> Encoder:
-    """A random FLIPR encoder over a two-layer BERT kept in `folder`, with any of EncoderConfig's settings."""
+    """Make a random encoder over a two-layer BERT, saved in `folder`, with these settings of EncoderConfig."""
     from baleen.models.encoder import Encoder
     from baleen.models.tokens import EncoderConfig
 
@@ -121,7 +121,7 @@ def _save(folder: Path, model: Any, config: Any, words: list[str], special: Mapp
 
 
 def wordpiece(words: list[str], special: Mapping[str, str]) -> Any:
-    """A tokenizer that lowercases, and splits what it does not know into letters."""
+    """Make a tokenizer that lowercases and splits unknown words into letters."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token=special["unk"]))

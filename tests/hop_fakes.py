@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from baleen.core.types import Fact, Hit, Passage, Query, Ranking
 from baleen.hops.retriever import Retrieval
+from baleen.index.protocol import DEFAULT_OPTIONS, SearchOptions
 from baleen.models.cross_encoder import HEADS
 from baleen.models.pairs import CrossConfig, CrossInput, CrossInputs
 from baleen.models.tokens import SpecialTokens
@@ -56,7 +57,7 @@ class ScriptedCrossEncoder:
             return [np.asarray(script(row), np.float32) for row in rows]
         return [self._look_up(script, row) for row in rows]
 
-    def launch(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[Array]]:
+    def submit(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[Array]]:
         said = self.score(head, rows)
         return lambda: said
 
@@ -97,9 +98,11 @@ class ScriptedRetriever:
         self.leads, self.corpus = leads, {passage.pid: passage for passage in corpus}
         self.asked: list[list[Query]] = []
 
-    def retrieve(self, queries: Sequence[Query], k: int, *, exclude: Sequence[Collection[str]]) -> list[Retrieval]:
+    def retrieve(
+        self, queries: Sequence[Query], k: int = 10, options: SearchOptions = DEFAULT_OPTIONS
+    ) -> list[Retrieval]:
         self.asked.append(list(queries))
-        return [self._retrieve(query, k, without) for query, without in zip(queries, exclude, strict=True)]
+        return [self._retrieve(query, k, without) for query, without in zip(queries, options.exclude, strict=True)]
 
     def _retrieve(self, query: Query, k: int, without: Collection[str]) -> Retrieval:
         texts = [*(fact.text for fact in reversed(query.facts)), query.text]

@@ -1,6 +1,6 @@
-"""An encoder without weights, and what an index should answer according to the definition of the focused score.
+"""An encoder without weights, and expected answers of an index by the definition of the focused score.
 
-The vector of a word is drawn from its letters, so the same word has the same vector in any passage, query or process.
+The vector of a word is drawn from its letters, so a word has the same vector in any passage, query or process.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Focus = tuple[int | None, int | None]
 
 @cache
 def direction(name: str, dim: int) -> Array:
-    """A unit vector of this name's own."""
+    """The unit vector of a name."""
     seed = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     vector = np.random.default_rng(seed).standard_normal(dim)
     return vector / np.linalg.norm(vector)
 
 
 def word_vector(word: str, dim: int) -> Array:
-    """Words that share what stands before their hyphen are near each other: (dim,) of unit length."""
+    """(dim,) unit vector; words with the same part before the hyphen are near each other."""
     vector = direction(word.partition("-")[0], dim) + 0.6 * direction(word, dim)
     return vector / np.linalg.norm(vector)
 
 
 @dataclass(frozen=True)
 class WordEncoder:
-    """One vector to each word of a text; titles are not encoded.  Two encoders differ by their `name`."""
+    """One vector per word of a text; titles are not encoded.  Encoders with different names differ."""
 
     dim: int = 16
     name: str = "words"
@@ -73,7 +73,7 @@ def passages_of(texts: Mapping[str, str]) -> list[Passage]:
 
 
 def random_text(chance: random.Random, words: int, stems: int = 40) -> str:
-    """Words that hardly any other text has, on few enough stems for them to have neighbours."""
+    """Words that hardly any other text has, on few enough stems to have neighbours."""
     return " ".join(f"stem{chance.randrange(stems)}-{chance.randrange(10**6)}" for _ in range(words))
 
 
@@ -85,7 +85,7 @@ def random_texts(count: int, *, seed: int = 0, longest: int = 12) -> dict[str, s
 def slow_scores(
     index: Index, vectors: QueryVectors, pids: Iterable[str], focus: Focus | None = None
 ) -> dict[str, float]:
-    """The focused score of each of these passages, by `scoring.py` in double precision over the restored vectors."""
+    """Focused scores of passages by `scoring.py`, in double precision over the restored vectors."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -104,7 +104,7 @@ def slow_scores(
 
 
 def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int, atol: float = 1e-4) -> None:
-    """That `ranking` is the k best of `scores`, whatever rounding by as much as `atol` makes of those that all but tie."""
+    """Check that `ranking` is the k best of `scores`, up to rounding errors of `atol`."""
     best = sorted(scores.values(), reverse=True)[:k]
     assert len(ranking) == len(best)
     assert len(set(ranking.pids)) == len(ranking), "each passage once"
@@ -114,7 +114,7 @@ def assert_ranks(ranking: Ranking, scores: Mapping[str, float], k: int, atol: fl
 
 
 def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | None = None) -> Ranking:
-    """Run every stage of a search, without limits; `Index.search` skips stages on an index as small as ours."""
+    """Run every stage of a search, without limits; `Index.search` skips stages on a small index."""
     from baleen.index.cpu.search import Limits, Searcher
     from baleen.index.cpu.tables import Lanes
     from baleen.index.protocol import SearchOptions
@@ -123,7 +123,7 @@ def staged_search(index: Index, vectors: QueryVectors, k: int, focus: Focus | No
     lanes = Lanes.of(vectors, index.codec, focus or index.focus)
     searcher = Searcher(index.codec, index.segments, threads=1)
     alive = [segment.alive for segment in index.segments]
-    found = searcher.search(lanes, k, Limits.of(everything, k), alive, few=False)
+    found = searcher.search(lanes, k, Limits.of(everything, k), alive, refine_all=False)
     places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
     hits = [Hit(index.segments[number].store.pid(row), score) for number, row, score in places]
     return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k]))

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import torch
 
-from baleen import Baleen, Index, Ranking, Trace
+from baleen import Baleen, Index, Ranking, SearchOptions, Trace
 from baleen.hops.demo import SHIPPED, SHIPPED_INDEX, demo_claims
 from baleen.training.plan import read_plan
 from baleen.training.run import train
@@ -63,12 +63,12 @@ def trace_record(trace: Trace) -> dict[str, Any]:
         "hops": [
             {
                 "ranking": ranking_record(hop.ranking),
-                "named": dict(sorted(hop.named.items())),
+                "named": dict(sorted(hop.mentioned.items())),
                 "facts": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in hop.facts],
             }
             for hop in trace.hops
         ],
-        "doubtful": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in trace.doubtful],
+        "doubtful": [[fact.pid, fact.sid, fact.hop, fact.score] for fact in trace.borderline],
         "ranking": ranking_record(trace.ranking()),
         "outcome": None if trace.outcome is None else trace.outcome.to_json(),
         "stopped": trace.stopped,
@@ -98,7 +98,10 @@ def state_of(index: Index, queries: Sequence[Any]) -> dict[str, Any]:
     return {
         "manifest": without_digests(json.loads((index.root / "manifest.json").read_text("utf-8"))),
         "files": {str(path.relative_to(index.root)): path.stat().st_size for path in files},
-        "found": [[ranking_record(index.search(query, 5, **options)) for query in queries] for options in SEARCHES],
+        "found": [
+            [ranking_record(index.search([query], 5, SearchOptions(**options))[0]) for query in queries]
+            for options in SEARCHES
+        ],
     }
 
 

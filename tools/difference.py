@@ -23,7 +23,7 @@ from baleen.core.errors import BaleenError, CheckpointError, ConfigError
 from baleen.models.checkpoint import (
     BASE,
     Checkpoint,
-    check_alike,
+    check_same_model,
     read_checkpoint,
     read_json,
     resolve_folder,
@@ -34,7 +34,7 @@ from baleen.models.difference import LEFT, RIGHT
 
 
 def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
-    """The tensors that `baleen.models.difference.restored` needs beside `base`, which has the same names and shapes."""
+    """The tensors that `baleen.models.difference.restore` needs beside `base`, which has the same names and shapes."""
     if rank < 1:
         raise ConfigError(f"rank = {rank}, expected at least 1")
     stored: dict[str, Tensor] = {}
@@ -58,7 +58,7 @@ def write_difference(folder: Path, checkpoint: Checkpoint, base: Path, rank: int
     if BASE in read_json(base / "config.json"):
         raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
     whole = read_checkpoint(base, checkpoint.kind)
-    check_alike(whole, checkpoint, str(folder))
+    check_same_model(whole, checkpoint, str(folder))
     place = Path(os.path.relpath(base.resolve(), folder.resolve())).as_posix()
     stored = replace(checkpoint, tensors=factored(whole.tensors, checkpoint.tensors, rank))
     write_checkpoint(folder, stored, {"folder": place, "weights_sha256": whole.weights_sha256})

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from baleen.core.errors import BaleenError
     from baleen.core.types import Answer, Condensed, Fact, Hit, Hop, Judgement, Passage, Query, Ranking, Trace, Verdict
-    from baleen.hops.condenser import Condenser, CondenserConfig
-    from baleen.hops.config import RunConfig
+    from baleen.hops.condenser import Condenser
+    from baleen.hops.config import CondenserConfig, RunConfig
     from baleen.hops.readers import Answerer, Verifier
     from baleen.hops.reranker import Reranker
     from baleen.hops.retriever import Retriever
@@ -37,7 +37,7 @@ _HOMES = {
     "BaleenError": "baleen.core.errors",
     "Condensed": "baleen.core.types",
     "Condenser": "baleen.hops.condenser",
-    "CondenserConfig": "baleen.hops.condenser",
+    "CondenserConfig": "baleen.hops.config",
     "CrossEncoder": "baleen.models.cross_encoder",
     "Encoder": "baleen.models.encoder",
     "EncoderConfig": "baleen.models.tokens",

@@ -22,7 +22,7 @@ from fakes import CORPUS, bert_folder, tiny_encoder
 READING = ("sentences", "facts", "reranker", "verifier", "answerer")
 SETTINGS = {
     # Whatever random heads say: three facts are kept at each hop.
-    "condenser": {"pool": 3, "threshold": -1000.0, "max_facts": 3},
+    "condenser": {"pool": 3, "keep": -1000.0, "max_facts": 3},
     "run": {"hops": 2, "k": 3},
 }
 HOVER = [
@@ -241,36 +241,36 @@ def test_a_name_that_promises_compression_is_refused_at_once(baleen: Baleen, opt
 
 def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
-    told = baleen(*arguments, "--threshold", "-2.5", "--out", "out.jsonl", "--limit", "1").json
-    assert (told["system"], told["run"]["threshold"]) == ("condense at 3+3, threshold -2.5", -2.5)
+    told = baleen(*arguments, "--keep", "-2.5", "--out", "out.jsonl", "--limit", "1").json
+    assert (told["system"], told["run"]["keep"]) == ("condense at 3+3, keep -2.5", -2.5)
     before = Path("out.jsonl").read_bytes()
-    for more, part in (((), "is None"), (("--threshold", "-2"), "is -2.0")):
+    for more, part in (((), "is None"), (("--keep", "-2"), "is -2.0")):
         done = baleen(*arguments, *more, "--out", "out.jsonl")
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert f"threshold was -2.5, and {part}" in done.err
+        assert f"keep was -2.5, and {part}" in done.err
     assert Path("out.jsonl").read_bytes() == before
-    assert baleen(*arguments, "--threshold", "-2.5", "--out", "out.jsonl").json["questions"] == 2
-    nothing = baleen(*arguments, "--threshold", "1e6", "--out", "none.jsonl").json
+    assert baleen(*arguments, "--keep", "-2.5", "--out", "out.jsonl").json["questions"] == 2
+    nothing = baleen(*arguments, "--keep", "1e6", "--out", "none.jsonl").json
     assert nothing["metrics"]["sentence_f1"] == 0
     shown = baleen("compare", "out.jsonl", "none.jsonl").out
-    assert shown.startswith("A: out.jsonl (condense, threshold -2.5)\nB: none.jsonl (condense, threshold 1000000)\n")
+    assert shown.startswith("A: out.jsonl (condense, keep -2.5)\nB: none.jsonl (condense, keep 1000000)\n")
     compared = baleen("compare", "out.jsonl", "none.jsonl", "--json").json
-    assert (compared["first"]["threshold"], compared["second"]["threshold"]) == (-2.5, 1e6)
+    assert (compared["first"]["keep"], compared["second"]["keep"]) == (-2.5, 1e6)
 
 
 def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
-    told = baleen(*arguments, "--named-bonus", "2", "--out", "named.jsonl", "--limit", "1").json
-    assert (told["system"], told["run"]["named_bonus"]) == ("condense at 3+3, names raised by 2", 2.0)
+    told = baleen(*arguments, "--mention-boost", "2", "--out", "named.jsonl", "--limit", "1").json
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
     before = Path("named.jsonl").read_bytes()
-    for more, part in (((), "is None"), (("--named-bonus", "0"), "is None"), (("--named-bonus", "2.5"), "is 2.5")):
+    for more, part in (((), "is None"), (("--mention-boost", "0"), "is None"), (("--mention-boost", "2.5"), "is 2.5")):
         done = baleen(*arguments, *more, "--out", "named.jsonl")
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert f"named_bonus was 2.0, and {part}" in done.err
+        assert f"mention_boost was 2.0, and {part}" in done.err
     assert Path("named.jsonl").read_bytes() == before
-    assert baleen(*arguments, "--named-bonus", "2", "--out", "named.jsonl").json["questions"] == 2
+    assert baleen(*arguments, "--mention-boost", "2", "--out", "named.jsonl").json["questions"] == 2
     plain = baleen(*arguments, "--out", "plain.jsonl").json
-    assert (plain["system"], "named_bonus" in plain["run"]) == ("condense at 3+3", False)
+    assert (plain["system"], "mention_boost" in plain["run"]) == ("condense at 3+3", False)
     shown = baleen("compare", "plain.jsonl", "named.jsonl").out
     assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, names raised by 2)\n")
 
@@ -280,25 +280,25 @@ def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, sy
     Path("own.json").write_text(
         json.dumps([{"id": n, "text": f"This is {p.title}, then.", "gold": [p.pid]} for n, p in enumerate(CORPUS)])
     )
-    assert baleen(*arguments, "--named-bonus", "1000").json["metrics"]["all@1"] == 100
+    assert baleen(*arguments, "--mention-boost", "1000").json["metrics"]["all@1"] == 100
     assert baleen(*arguments).json["metrics"]["all@1"] < 100
 
 
 def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, home: Path, tmp_path: Path) -> None:
     places = {name: str(home / "model" / "reading") for name in READING}
     (tmp_path / "names").mkdir()
-    settings = {"run": {"k": 3, "hops": 2, "named_bonus": 2}}
+    settings = {"run": {"k": 3, "hops": 2, "mention_boost": 2}}
     write_model(tmp_path / "names", {"retriever": str(home / "model" / "retriever"), **places}, settings)
     system = ("--model", str(tmp_path / "names"), "--index", str(home / "index"))
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments).json
-    assert (told["system"], told["run"]["named_bonus"]) == ("condense at 3+3, names raised by 2", 2.0)
-    plain = baleen(*arguments, "--named-bonus", "0").json
-    assert (plain["system"], plain["run"]["named_bonus"]) == ("condense at 3+3", 0.0), (
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
+    plain = baleen(*arguments, "--mention-boost", "0").json
+    assert (plain["system"], plain["run"]["mention_boost"]) == ("condense at 3+3", 0.0), (
         "which is not as the model is set"
     )
     hop = baleen(*arguments, "--baseline", "colbert-hop").json
-    assert (hop["system"], hop["run"]["named_bonus"]) == ("colbert-hop at 3+3", 0.0)
+    assert (hop["system"], hop["run"]["mention_boost"]) == ("colbert-hop at 3+3", 0.0)
 
 
 def test_a_model_that_reranks_has_no_threshold(baleen: Baleen, home: Path, tmp_path: Path) -> None:
@@ -308,9 +308,9 @@ def test_a_model_that_reranks_has_no_threshold(baleen: Baleen, home: Path, tmp_p
     (tmp_path / "reranks").mkdir()
     write_model(tmp_path / "reranks", places, {"run": {"pipeline": "rerank", "k": 3}})
     system = ("--model", str(tmp_path / "reranks"), "--index", str(home / "index"))
-    done = baleen("eval", "hover", "hover.json", *system, "--threshold", "1")
+    done = baleen("eval", "hover", "hover.json", *system, "--keep", "1")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
-    assert "a threshold is for a condenser, and pipeline = 'rerank' has none: leave it out" in done.err
+    assert "thresholds are for a condenser, and pipeline = 'rerank' has none; leave them out" in done.err
 
 
 def test_a_run_goes_out_and_comes_in(baleen: Baleen) -> None:
@@ -408,14 +408,14 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hover.json", *BM25, "--hops", "2"], 2, "for a system that takes hops"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--corpus", "x"], 2, "what takes hops searches"),
         (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--pipeline", "rerank"], 2, "reranks: leave"),
-        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--threshold", "1"], 2, "leave --pipeline, --stand-in, --threshold, --ranked-by and --named-bonus out"),
-        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--named-bonus", "2"], 2, "--ranked-by and --named-bonus out"),
-        (["eval", "hover", "hover.json", "--named-bonus", "-1"], 2, "--named-bonus"),
-        (["eval", "hover", "hover.json", *BM25, "--named-bonus", "2"], 2, "for a system that takes hops"),
-        (["eval", "hover", "hover.json", *BM25, "--threshold", "-1"], 2, "--threshold and the like are for a system that takes hops"),
-        (["eval", "hover", "hover.json", "--run", "hover.json", "--threshold", "-1"], 2, "for a system that takes hops"),
-        (["eval", "hover", "hover.json", "--pipeline", "rerank", "--threshold", "-1"], 2, "--pipeline rerank has none"),
-        (["eval", "hover", "hover.json", "--threshold", "inf"], 2, "should be a finite number"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--keep", "1"], 2, "leave --pipeline, --untrained, --keep, --read, --final, --ranked-by and --mention-boost out"),
+        (["eval", "hover", "hover.json", "--baseline", "colbert-hop", "--mention-boost", "2"], 2, "--ranked-by and --mention-boost out"),
+        (["eval", "hover", "hover.json", "--mention-boost", "-1"], 2, "--mention-boost"),
+        (["eval", "hover", "hover.json", *BM25, "--mention-boost", "2"], 2, "for a system that takes hops"),
+        (["eval", "hover", "hover.json", *BM25, "--keep", "-1"], 2, "--keep and the like are for a system that takes hops"),
+        (["eval", "hover", "hover.json", "--run", "hover.json", "--keep", "-1"], 2, "for a system that takes hops"),
+        (["eval", "hover", "hover.json", "--pipeline", "rerank", "--keep", "-1"], ConfigError.exit_code, "pipeline = 'rerank' has none"),
+        (["eval", "hover", "hover.json", "--keep", "inf"], ConfigError.exit_code, "should be a finite number"),
         (["eval", "hover", "hover.json", *BM25, "--exact", "--model", "m"], 2, "leave out --exact, --model: what is evaluated here does not take it"),
         (["eval", "hover", "hover.json", "--exact"], 2, "leave out --exact"),
         (["eval", "hover", "hover.json", "--first", "bm25", "--first-model", "m"], 2, "leave out --first, --first-model"),

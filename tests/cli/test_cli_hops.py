@@ -14,19 +14,21 @@ from typing import Any
 import pytest
 
 from baleen import cli
-from baleen.cli.show import VERIFY, Chain
+from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
-from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Passage, Query, Verdict
+from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Query, Trace, Verdict
+from baleen.hops.config import VERIFY
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
 from fakes import CORPUS, bert_folder, tiny_encoder
+from schema_fakes import check_schema
 
 CLAIM = "The mayor of the town where Lena Orlova teaches is a former cellist."
-KEYS = {"query", "facts", "doubtful", "passages", "hops", "ranked_by", "untrained", "stopped", "seconds"}
+KEYS = {*Trace.json_schema()["required"], "seconds"}
 SETTINGS = {
     # Whatever random heads say: two facts are kept at each hop, and those of the hop before are dropped for them.
-    "condenser": {"pool": 2, "threshold": -1000.0, "max_facts": 2},
+    "condenser": {"pool": 2, "keep": -1000.0, "max_facts": 2},
     "run": {"hops": 2, "k": 3},
 }
 READING = ("sentences", "facts", "reranker", "verifier", "answerer")
@@ -80,12 +82,19 @@ def ids(path: str) -> list[str]:
     return [json.loads(line)["id"] for line in Path(path).read_text("utf-8").splitlines()]
 
 
+def texts(document: dict[str, Any]) -> list[str]:
+    """The final facts of a document."""
+    return [document["facts"][each["fact"]]["text"] for each in document["final"]]
+
+
 def test_a_verdict_is_one_json_document_and_nothing_else(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--json")
     assert (done.code, done.err) == (0, "")
-    assert set(done.json) == KEYS | {"verdict"}
+    assert set(done.json) == KEYS | {"options"}
+    check_schema(done.json)
     assert (done.json["query"], done.json["untrained"], done.json["stopped"]) == (CLAIM, [], "")
-    verdict = Verdict.from_json(done.json["verdict"])
+    verdict = Trace.from_json(done.json).outcome
+    assert isinstance(verdict, Verdict)
     assert set(verdict.probabilities) == {"supported", "not supported"}
     assert verdict.probability == max(verdict.probabilities.values()) == verdict.probabilities[verdict.label]
     assert len(done.json["hops"]) == 2
@@ -94,7 +103,8 @@ def test_a_verdict_is_one_json_document_and_nothing_else(baleen: Baleen) -> None
 
 def test_facts_passages_and_hops_agree(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json").json
-    facts = [Fact.from_json(fact) for fact in found["facts"]]
+    trace = Trace.from_json(found)
+    facts = trace.facts
     assert [fact.hop for fact in facts] == [2, 2]
     for fact in facts:
         assert next(p for p in CORPUS if p.pid == fact.pid).sentences[fact.sid] == fact.text
@@ -104,19 +114,19 @@ def test_facts_passages_and_hops_agree(baleen: Baleen) -> None:
     assert {passage["pid"] for passage in passages[: len(carrying)]} == carrying
     assert all((passage["fact_score"] is not None) == (passage["pid"] in carrying) for passage in passages)
     for passage in passages:
-        hit = found["hops"][passage["hop"] - 1]["ranking"]["hits"][passage["rank"] - 1]
+        hit = found["hops"][passage["hop"] - 1]["passages"][passage["rank"] - 1]
         assert (hit["pid"], hit["score"]) == (passage["pid"], passage["score"])
-    for told in found["hops"]:
-        words = told.pop("words")
-        assert words == Hop.from_json(told).words > 0
+    for told, hop in zip(found["hops"], trace.hops, strict=True):
+        assert told["words"] == hop.words > 0
 
 
 def test_an_answer_names_the_sentence_it_stands_in(baleen: Baleen) -> None:
     done = baleen("ask", "Who is the mayor of Vardal?", "--json")
-    assert (done.code, set(done.json)) == (0, KEYS | {"answer"})
-    answer = Answer.from_json(done.json["answer"])
+    assert (done.code, set(done.json)) == (0, KEYS | {"options"})
+    answer = Trace.from_json(done.json).outcome
+    assert isinstance(answer, Answer)
     assert answer.text in ("yes", "no") or any(
-        (answer.pid, answer.sid) == (fact["pid"], fact["sid"]) for fact in done.json["facts"]
+        (answer.pid, answer.sid) == (fact.pid, fact.sid) for fact in Trace.from_json(done.json).facts
     )
 
 
@@ -129,12 +139,12 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
         (head,) = [line for line in lines if line.startswith(f"Hop {number}  3 passages in ")]
         assert sum(passage.title in head for passage in CORPUS) >= 3
     found = baleen("verify", CLAIM, "--json").json
-    for hop in found["hops"]:
-        for fact in hop["condensed"]["facts"]:
-            assert any(line.strip().endswith(fact["text"]) for line in lines)
+    for hop in Trace.from_json(found).hops:
+        for fact in hop.facts:
+            assert any(line.strip().endswith(fact.text) for line in lines)
     assert "dropped again" in done.out
     assert "over the limit of 2 facts" in done.out
-    assert f"Verdict: {found['verdict']['label']}, probability " in done.out
+    assert f"Verdict: {found['outcome']['label']}, probability " in done.out
     assert f"2 facts, {found['hops'][-1]['words']} words of context, " in done.out
     assert "untrained" not in done.out
     assert "\x1b" not in done.out
@@ -147,7 +157,7 @@ def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys:
 
     def told(*facts: Fact, judgements: tuple[Judgement, ...] = judged) -> str:
         hop = Hop(Query(CLAIM, (old,)), condensed=Condensed(facts, judgements))
-        Chain(VERIFY, Titles()).hop(2, hop)  # type: ignore[arg-type]
+        Chain(VERIFY).hop(2, hop)
         return capsys.readouterr().out
 
     said = f"  taken up after all\n     -3.00  {joined.title}: {joined.text}\n"
@@ -156,11 +166,6 @@ def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys:
     assert "taken up" not in told(joined, judgements=()), (
         "the other half of a hybrid goes on where this one has stopped"
     )
-
-
-class Titles:
-    def passage(self, pid: str) -> Passage:
-        return next(passage for passage in CORPUS if passage.pid == pid)
 
 
 def test_a_person_reads_the_answer(baleen: Baleen) -> None:
@@ -173,52 +178,52 @@ def test_a_person_reads_the_answer(baleen: Baleen) -> None:
 
 def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "-k", "1,2,3", "--hops", "3", "--pipeline", "rerank", "--json").json
-    assert [len(hop["ranking"]["hits"]) for hop in found["hops"]] == [1, 2, 3]
-    assert [fact["sid"] for fact in found["facts"]] == [-1, -1, -1]
+    assert [len(hop["passages"]) for hop in found["hops"]] == [1, 2, 3]
+    assert [fact.sid for fact in Trace.from_json(found).facts] == [-1, -1, -1]
     assert len(baleen("verify", CLAIM, "-k", "2", "--json").json["hops"]) == 2
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
 def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
     arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
-    found = baleen(*arguments, "--threshold", "1e6").json
-    assert (found["facts"], found["threshold"]) == ([], 1e6)
-    reasons = {each["reason"] for hop in found["hops"] for each in hop["condensed"]["judgements"]}
+    found = baleen(*arguments, "--keep", "1e6", "--explain").json
+    assert (found["final"], found["options"]["keep"]) == ([], 1e6)
+    reasons = {each["reason"] for hop in found["hops"] for each in hop["judgements"]}
     assert "not above the threshold of 1e+06" in reasons
-    lower = baleen(*arguments, "--threshold", "-1000").json
+    lower = baleen(*arguments, "--keep", "-1000").json
     usual = baleen(*arguments).json
-    assert [fact["text"] for fact in lower["facts"]] == [fact["text"] for fact in usual["facts"]]
-    assert (lower["threshold"], "threshold" in usual) == (-1000.0, False)
+    assert texts(lower) == texts(usual)
+    assert (lower["options"]["keep"], "keep" in usual["options"]) == (-1000.0, False)
 
 
 def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--threshold", "-1e6,1e6", "--json").json
-    assert [bool(hop["condensed"]["facts"]) for hop in found["hops"]] == [True, False]
-    assert (found["facts"], found["threshold"]) == ([], [-1e6, 1e6])
+    found = baleen("verify", CLAIM, "--keep", "-1e6", "--final", "1e6", "--json").json
+    assert [bool(hop["facts"]) for hop in found["hops"]] == [True, False]
+    assert (texts(found), found["options"]) == ([], {"keep": -1e6, "final": 1e6})
 
 
 def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6", "--json").json
-    assert (found["facts"], found["threshold"]) == ([], [-1e6, -1e6, 1e6])
-    read = baleen("verify", CLAIM, "--threshold", "-1e6", "--json").json
-    assert read["doubtful"] == []
-    assert found["doubtful"] == read["facts"]
-    assert found["verdict"] == read["verdict"], "the verdict is read off the same facts"
+    found = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6", "--json").json
+    assert (texts(found), found["options"]["read"]) == ([], -1e6)
+    read = baleen("verify", CLAIM, "--keep", "-1e6", "--json").json
+    assert read["borderline"] == []
+    assert Trace.from_json(found).borderline == Trace.from_json(read).facts
+    assert found["outcome"] == read["outcome"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
-    shown = baleen("verify", CLAIM, "--threshold", "-1e6,-1e6,1e6").out
-    *_, doubtful = shown.partition("too doubtful to stand, left for the reader to weigh")
-    assert all(f"{fact['title']}: {fact['text']}" in doubtful for fact in read["facts"])
+    shown = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6").out
+    *_, doubtful = shown.partition("borderline: read, not reported")
+    assert all(f"{fact.title}: {fact.text}" in doubtful for fact in Trace.from_json(read).facts)
     assert "dropped again" in doubtful, "what the last hop dropped for them"
-    assert f"0 facts, {len(read['facts'])} doubtful ones weighed beside" in shown
+    assert f"0 facts, {len(read['final'])} borderline facts read beside" in shown
 
 
 def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--ranked-by", "reading", "--json").json
+    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json", "--explain").json
     weighed = {
         (each["pid"], each["sid"])
         for hop in found["hops"]
-        for each in hop["condensed"]["judgements"]
-        if each["second"] is not None
+        for each in hop["judgements"]
+        if each["fact_score"] is not None
     }
     ranks = [any(pid == passage["pid"] for pid, _ in weighed) for passage in found["passages"]]
     assert ranks == sorted(ranks, reverse=True), "what was weighed comes first"
@@ -226,41 +231,41 @@ def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> Non
 
 
 def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "-k", "1,2", "--named-bonus", "1000", "--json").json
-    assert [hop["named"] for hop in found["hops"]] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
-    assert min(hit["score"] for hop in found["hops"] for hit in hop["ranking"]["hits"]) > 1000
-    for more in ((), ("--named-bonus", "0")):
+    found = baleen("verify", CLAIM, "-k", "1,2", "--mention-boost", "1000", "--json").json
+    assert [hop.mentioned for hop in Trace.from_json(found).hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    assert min(hit["score"] for hop in found["hops"] for hit in hop["passages"]) > 1000
+    for more in ((), ("--mention-boost", "0")):
         usual = baleen("ask", CLAIM, "-k", "1,2", *more, "--json").json
-        assert [hop["named"] for hop in usual["hops"]] == [{}, {}]
+        assert [hop.mentioned for hop in Trace.from_json(usual).hops] == [{}, {}]
 
 
 def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["verify", "--file", "claims.jsonl"]
-    lines = baleen(*arguments, "--named-bonus", "2").lines
-    assert [line["run"]["named_bonus"] for line in lines] == [2.0, 2.0]
-    for line in baleen(*arguments, "--named-bonus", "0").lines:
-        assert "named_bonus" not in line["run"], "results of before names were followed are taken up, too"
-    assert baleen(*arguments, "--named-bonus", "2", "--out", "out.jsonl").code == 0
+    lines = baleen(*arguments, "--mention-boost", "2").lines
+    assert [line["run"]["mention_boost"] for line in lines] == [2.0, 2.0]
+    for line in baleen(*arguments, "--mention-boost", "0").lines:
+        assert "mention_boost" not in line["run"], "results of before names were followed are taken up, too"
+    assert baleen(*arguments, "--mention-boost", "2", "--out", "out.jsonl").code == 0
     before = Path("out.jsonl").read_bytes()
-    for more, part in (([], "is None"), (["--named-bonus", "0"], "is None"), (["--named-bonus", "2.5"], "is 2.5")):
+    for more, part in (([], "is None"), (["--mention-boost", "0"], "is None"), (["--mention-boost", "2.5"], "is 2.5")):
         done = baleen(*arguments, *more, "--out", "out.jsonl")
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert f"named_bonus was 2.0, and {part}" in done.err
-    assert baleen(*arguments, "--named-bonus", "2.0", "--out", "out.jsonl").code == 0
+        assert f"mention_boost was 2.0, and {part}" in done.err
+    assert baleen(*arguments, "--mention-boost", "2.0", "--out", "out.jsonl").code == 0
     assert Path("out.jsonl").read_bytes() == before
 
 
 def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
-    done = baleen("verify", CLAIM, "--named-bonus", "inf")
+    done = baleen("verify", CLAIM, "--mention-boost", "inf")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
-    assert "named_bonus = inf should be a number, 0 or above" in done.err
+    assert "mention_boost = inf should be a number, 0 or above" in done.err
 
 
 def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
-    options = ("--stand-in", "--hops", "1", "--json")
-    assert baleen("ask", CLAIM, *options, "--threshold", "1e6", model="bare").json["facts"] == []
-    assert len(baleen("ask", CLAIM, *options, "--threshold", "-1e6", model="bare").json["facts"]) == 2
+    options = ("--untrained", "--hops", "1", "--json")
+    assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["final"] == []
+    assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["final"]) == 2
 
 
 def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
@@ -270,19 +275,19 @@ def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
 
 
 def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
-    shown = baleen("verify", CLAIM, "--stand-in", "--hops", "2", "-k", "3", model="bare")
+    shown = baleen("verify", CLAIM, "--untrained", "--hops", "2", "-k", "3", model="bare")
     assert shown.code == 0
-    assert "untrained: condenser (a relevance score stands in)\n" in shown.out
+    assert "untrained: condenser (reranker scores are used instead)\n" in shown.out
     assert "no verdict: the model has no verifier; `baleen train CONFIG.toml --stage verifier` makes one" in shown.out
-    asked = baleen("ask", CLAIM, "--stand-in", "--hops", "1", "--json", model="bare")
-    assert (asked.json["answer"], asked.json["untrained"]) == (None, ["condenser"])
+    asked = baleen("ask", CLAIM, "--untrained", "--hops", "1", "--json", model="bare")
+    assert (asked.json["outcome"], asked.json["untrained"]) == (None, ["condenser"])
 
 
 def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json", "--explain", "--pipeline", "hybrid").json
-    assert set(found) == KEYS | {"verdict", "explanations"}
+    assert set(found) == KEYS | {"options", "explanations"}
     explained = found["explanations"]
-    assert {each["pid"] for each in explained} == {fact["pid"] for fact in found["facts"]}
+    assert {each["pid"] for each in explained} == {fact.pid for fact in Trace.from_json(found).facts}
     for each in explained:
         counted = [match["score"] for match in each["matches"] if match["counted"]]
         assert sum(counted) == pytest.approx(each["score"], rel=1e-4)
@@ -303,14 +308,14 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "-k", "3,0"], 2, "at least 1"),
         (["verify", CLAIM, "--hops", "0"], 2, "--hops"),
         (["verify", CLAIM, "--pipeline", "guess"], 2, "--pipeline"),
-        (["verify", CLAIM, "--threshold", "high"], 2, "--threshold"),
-        (["verify", CLAIM, "--threshold", "nan"], 2, "--threshold nan: should be a finite number"),
-        (["verify", CLAIM, "--threshold", "1,0"], 2, "--threshold 1,0: should be a finite number, or two"),
-        (["verify", CLAIM, "--threshold", "1,3,2"], 2, "none of them below the one before"),
-        (["verify", CLAIM, "--threshold", "1,2,3,4"], 2, "--threshold 1,2,3,4: should be"),
-        (["ask", CLAIM, "--threshold", "-1", "--pipeline", "rerank"], 2, "--pipeline rerank has none"),
-        (["verify", CLAIM, "--named-bonus", "-1"], 2, "--named-bonus"),
-        (["ask", CLAIM, "--named-bonus", "much"], 2, "--named-bonus"),
+        (["verify", CLAIM, "--keep", "high"], 2, "--keep"),
+        (["verify", CLAIM, "--keep", "nan"], ConfigError.exit_code, "keep = nan, which should be a finite number"),
+        (["verify", CLAIM, "--keep", "1", "--final", "0"], ConfigError.exit_code, "expected keep <= read <= final"),
+        (["verify", CLAIM, "--read", "3", "--final", "2"], ConfigError.exit_code, "expected keep <= read <= final"),
+        (["verify", CLAIM, "--keep", "1,2"], 2, "--keep"),
+        (["ask", CLAIM, "--keep", "-1", "--pipeline", "rerank"], ConfigError.exit_code, "pipeline = 'rerank' has none"),
+        (["verify", CLAIM, "--mention-boost", "-1"], 2, "--mention-boost"),
+        (["ask", CLAIM, "--mention-boost", "much"], 2, "--mention-boost"),
         (["ask", "  "], QueryError.exit_code, "empty"),
         (["ask", "\udcff"], QueryError.exit_code, "half a character"),
     ]
@@ -375,21 +380,21 @@ def test_a_file_goes_to_standard_output_as_lines(baleen: Baleen) -> None:
         ("7", "Who sings?"),
         ("x", "Tromsk is a town."),
     ]
-    assert all(set(line) == KEYS | {"id", "run", "answer"} for line in done.lines)
+    assert all(set(line) == KEYS | {"id", "run"} for line in done.lines)
 
 
 def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
     claims = write_claims("claims.jsonl", 3)
     lines = baleen("verify", "--file", "claims.jsonl", "--explain").lines
     alone = baleen("verify", claims[1]["claim"], "--json", "--explain").json
-    assert [fact["text"] for fact in lines[1]["facts"]] == [fact["text"] for fact in alone["facts"]]
-    assert lines[1]["verdict"]["probability"] == pytest.approx(alone["verdict"]["probability"], abs=1e-4)
+    assert texts(lines[1]) == texts(alone)
+    assert lines[1]["outcome"]["probability"] == pytest.approx(alone["outcome"]["probability"], abs=1e-4)
     assert len(lines[1]["explanations"]) == len(alone["explanations"])
 
 
 def test_a_stand_in_is_named_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     write_claims("claims.jsonl", 3)
-    done = baleen("verify", "--file", "claims.jsonl", "--stand-in", "-k", "2", "--batch-size", "1", model="bare")
+    done = baleen("verify", "--file", "claims.jsonl", "--untrained", "-k", "2", "--batch-size", "1", model="bare")
     assert len(done.lines) == 3
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["untrained", "no verdict"]
 
@@ -455,9 +460,9 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
-        ("verify", ["--threshold", "-2"], "model", "threshold was None, and is -2.0"),
-        ("verify", ["--ranked-by", "reading"], "model", "ranked_by was hops, and is reading"),
-        ("verify", ["--named-bonus", "2"], "model", "named_bonus was None, and is 2.0"),
+        ("verify", ["--keep", "-2"], "model", "keep was None, and is -2.0"),
+        ("verify", ["--ranked-by", "evidence"], "model", "ranked_by was hops, and is evidence"),
+        ("verify", ["--mention-boost", "2"], "model", "mention_boost was None, and is 2.0"),
         ("verify", [], "other", "index was "),
     ):
         done = baleen(command, *arguments, *more, model=model)
@@ -496,5 +501,5 @@ def test_help_loads_nothing_heavy() -> None:
         "print(*{'torch', 'transformers', 'numba', 'numpy'} & sys.modules.keys(), file=sys.stderr)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "--stand-in" in run.stdout
+    assert "--untrained" in run.stdout
     assert run.stderr.split() == []

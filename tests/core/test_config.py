@@ -151,6 +151,22 @@ def test_a_removed_setting_names_the_release_that_reads_it() -> None:
     refuse_removed({"hops": 4, "retriever": {"steps": [2]}}, "plan.json")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("stand_in", "'untrained'"),
+        ("named_bonus", "'mention_boost'"),
+        ("threshold", "'keep', 'read' and 'final'"),
+        ("least_passages", "'min_passages'"),
+    ],
+)
+def test_a_renamed_setting_is_refused_with_its_new_name(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^pod\.toml: leader: the setting '{old}' is now {new}$"):
+        from_mapping(PodConfig, {"leader": {old: 2}}, "pod.toml")
+    with pytest.raises(ConfigError, match=rf"^the setting '{old}' is now {new}$"):
+        override(WHALE, **{old: 2})
+
+
 def test_lists_become_tuples_and_tuples_lists() -> None:
     assert from_mapping(WhaleConfig, {"length": 2, "songs": ["low"]}).songs == ("low",)
     assert to_mapping(WhaleConfig(2, songs=("low",)))["songs"] == ["low"]

@@ -31,8 +31,8 @@ class Tree(Record):
     own: Leaf | None = None
     spans: tuple[tuple[int, int], ...] = ()
     names: tuple[str, ...] = ()
-    mixed: tuple[Leaf | Flower | None, ...] = ()
-    crown: Leaf | Flower | None = None
+    some: tuple[Leaf | None, ...] = ()
+    crown: Flower | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
     trees: tuple[Tree, ...] = ()
 
@@ -43,7 +43,7 @@ FULL = Tree(
     Leaf("c", weight=-0.0),
     ((0, 3), (4, 4)),
     ("x", "y"),
-    (Flower(5), None, Leaf("d")),
+    (None, Leaf("d")),
     Flower(3),
     {"deep": {"list": [1, None], "tuple": (1, 2)}, "leaf": Leaf("e")},
     (Tree("sapling", trees=(Tree("seed"),)),),
@@ -52,20 +52,20 @@ FULL = Tree(
 
 def test_what_goes_out_is_plain_and_in_the_order_of_the_fields() -> None:
     told = FULL.to_json()
-    assert list(told) == ["name", "leaves", "own", "spans", "names", "mixed", "crown", "kept", "trees"]
+    assert list(told) == ["name", "leaves", "own", "spans", "names", "some", "crown", "kept", "trees"]
     assert told["leaves"][1] == {"name": "b", "kind": "red", "weight": 0.5}
     assert told["spans"] == [[0, 3], [4, 4]]
-    assert told["mixed"] == [{"petals": 5}, None, Leaf("d").to_json()]
+    assert told["some"] == [None, Leaf("d").to_json()]
     assert told["kept"] == {"deep": {"list": [1, None], "tuple": [1, 2]}, "leaf": Leaf("e").to_json()}
     assert json.loads(json.dumps(told)) == told
 
 
-@pytest.mark.parametrize("tree", [FULL, Tree("bare"), Tree("one", crown=Leaf("f"))])
+@pytest.mark.parametrize("tree", [FULL, Tree("bare"), Tree("one", crown=Flower(0))])
 def test_what_comes_back_is_the_record(tree: Tree) -> None:
     back = Tree.from_json(json.loads(json.dumps(tree.to_json())))
     plain = {**tree.kept, **({"leaf": Leaf("e").to_json()} if tree.kept else {})}  # a mapping's values stay plain
     assert json.dumps(back.to_json()) == json.dumps(tree.to_json())
-    for name in ("name", "leaves", "own", "spans", "names", "mixed", "crown", "trees"):
+    for name in ("name", "leaves", "own", "spans", "names", "some", "crown", "trees"):
         assert repr(getattr(back, name)) == repr(getattr(tree, name))
     assert json.dumps(back.kept) == json.dumps(plain)
 
@@ -79,8 +79,8 @@ def test_what_is_missing_or_null_takes_no_harm_and_what_is_given_is_left_as_it_w
 def test_a_key_that_no_field_has_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
         Leaf.from_json({"name": "a", "colour": "red"})
-    for given in ({"crown": {"petals": 5, "colour": "red"}}, {"mixed": [None, {"petals": 5, "colour": "red"}]}):
-        with pytest.raises(TypeError, match="neither Leaf nor Flower has the keys petals, colour"):
+    for given in ({"crown": {"petals": 5, "colour": "red"}}, {"some": [None, {"name": "a", "colour": "red"}]}):
+        with pytest.raises(TypeError, match="colour"):
             Tree.from_json({"name": "elm", **given})
 
 

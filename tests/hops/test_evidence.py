@@ -22,7 +22,8 @@ from baleen.core.types import (
     Trace,
     Verdict,
 )
-from baleen.hops.evidence import finalize, with_answer_fact
+from baleen.hops.config import Thresholds
+from baleen.hops.evidence import BORDERLINE, finalize, with_answer_fact
 
 PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
@@ -46,8 +47,9 @@ def hop_of(pids: str, kept: dict[str, float], *judgements: Judgement, number: in
     return Hop(CLAIM, ranking=ranking, condensed=Condensed(facts, said))
 
 
-def ended(*hops: Hop, **settings: Any) -> Trace:
-    return finalize(Trace(CLAIM, hops), PASSAGES.__getitem__, **{"leading": -2.0, "final": -0.5} | settings)
+def ended(*hops: Hop, final: float = -0.5, **settings: Any) -> Trace:
+    thresholds = Thresholds(settings.pop("keep", -2.0), settings.pop("read", None) or final, final)
+    return finalize(Trace(CLAIM, hops), PASSAGES.__getitem__, thresholds, **settings)
 
 
 def facts(trace: Trace) -> dict[str, float]:
@@ -67,7 +69,7 @@ def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
     assert ended(*trace.hops) == trace, "what has ended stays as it is"
 
 
-DOUBTFUL = (False, "too doubtful to stand, left for the reader to weigh")
+DOUBTFUL = (False, BORDERLINE)
 
 
 def weighed(trace: Trace) -> list[str]:
@@ -92,13 +94,13 @@ def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
 
 def test_without_a_threshold_of_its_own_a_reader_reads_what_stands() -> None:
     trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
-    assert (weighed(trace), trace.hops[-1].condensed.doubtful) == (["a0"], ())
+    assert (weighed(trace), trace.hops[-1].condensed.borderline) == (["a0"], ())
     assert trace.final_query == trace.next_query
     assert Trace(CLAIM).final_query == CLAIM
 
 
 def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
-    trace = of_three_thresholds(least=2)
+    trace = of_three_thresholds(min_passages=2)
     assert facts(trace) == {"a0": 2.0, "b0": 0.5}
     assert weighed(trace) == ["a0", "b0", "a1"]
     assert (told(trace)["b0"], told(trace)["a1"]) == (JOINS, DOUBTFUL)
@@ -108,7 +110,7 @@ def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
     answered = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     assert answered.outcome == Answer("0", 0.9, "b", 0)
     assert facts(answered) == {"a0": 2.0, "b0": 0.5}
-    assert told(answered)["b0"] == (True, "the answer stands in it")
+    assert told(answered)["b0"] == (True, "contains the answer")
     assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
 
 
@@ -116,7 +118,7 @@ def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew(
     first = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     again = with_answer_fact(first, Answer("1", 0.9, "a", 1))
     assert facts(again) == {"a0": 2.0, "a1": -0.2}
-    assert (told(again)["a1"], told(again)["b0"]) == ((True, "the answer stands in it"), DOUBTFUL)
+    assert (told(again)["a1"], told(again)["b0"]) == ((True, "contains the answer"), DOUBTFUL)
     assert weighed(again) == weighed(first)
     assert with_answer_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
 
@@ -124,7 +126,7 @@ def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew(
 def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
     kept = {"a0": 2.0, "a1": 0.5, "a2": 0.7}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
-    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, least=2, most=3)
+    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, min_passages=2, max_facts=3)
     assert (facts(trace), weighed(trace)) == ({"a0": 2.0, "b0": -4.0}, ["a0", "a2", "b0"])
     assert told(trace)["a1"] == (False, "over the limit of 3 facts")
 
@@ -138,7 +140,7 @@ def test_other_outcomes_change_nothing_about_the_facts(outcome: Answer | Verdict
 
 def test_with_one_threshold_and_no_least_the_end_changes_nothing() -> None:
     hop = hop_of("ab", {"a0": 2.0, "b0": -0.4}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -0.4))
-    assert ended(hop, leading=-0.5) == Trace(CLAIM, (hop,))
+    assert ended(hop, keep=-0.5) == Trace(CLAIM, (hop,))
 
 
 def test_facts_that_came_with_a_query_stay() -> None:
@@ -147,12 +149,12 @@ def test_facts_that_came_with_a_query_stay() -> None:
 
 
 def test_a_run_without_a_hop_has_nothing_to_end() -> None:
-    assert ended(least=2) == Trace(CLAIM)
+    assert ended(min_passages=2) == Trace(CLAIM)
 
 
 def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is_too_few() -> None:
     read = [judged("a0", 3.0, 2.0), judged("b0", 1.0, -2.5), judged("b1", 2.0, -3.0), judged("c0", 0.5, -2.5)]
-    trace = ended(hop_of("cba", {"a0": 2.0}, *read), least=2)
+    trace = ended(hop_of("cba", {"a0": 2.0}, *read), min_passages=2)
     assert facts(trace) == {"a0": 2.0, "b1": -3.0}, "by the sum of both scores, with the score among the facts"
     assert trace.facts[1] == Fact("b", 1, "B", "b says 1.", -3.0, 1)
     assert told(trace)["b1"] == JOINS
@@ -161,45 +163,49 @@ def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is
 
 def test_what_was_to_lead_on_only_may_be_what_stands_after_all() -> None:
     hop = hop_of("ab", {"a0": 2.0, "b0": -1.5, "a1": -1.0}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -1.5))
-    assert facts(ended(hop, least=2)) == {"a0": 2.0, "b0": -1.5}
+    assert facts(ended(hop, min_passages=2)) == {"a0": 2.0, "b0": -1.5}
 
 
 def test_as_many_passages_carry_facts_as_are_asked_for_and_no_more() -> None:
     read = [judged(f"{pid}0", 0.0, -3.0 - rank) for rank, pid in enumerate("abcd")]
     hop = hop_of("abcd", {}, *read)
     for least in range(5):
-        assert list(facts(ended(hop, least=least))) == [f"{pid}0" for pid in "abcd"[:least]]
-    assert len(facts(ended(hop, least=9))) == 4, "there are no more"
+        assert list(facts(ended(hop, min_passages=least))) == [f"{pid}0" for pid in "abcd"[:least]]
+    assert len(facts(ended(hop, min_passages=9))) == 4, "there are no more"
     enough = hop_of("abcd", {"c0": 1.0, "d0": 1.0}, *read)
-    assert facts(ended(enough, least=2)) == {"c0": 1.0, "d0": 1.0}, "though others are ranked before them"
+    assert facts(ended(enough, min_passages=2)) == {"c0": 1.0, "d0": 1.0}, "though others are ranked before them"
 
 
 def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_order() -> None:
     first = hop_of("ab", {"a0": 1.0, "b0": -1.0}, judged("a0", 1.0, 1.0), judged("b0", 4.0, -1.0))
     read = [judged("c0", 2.0, 3.0), judged("a0", None, -4.0), judged("b0", None, -3.0)]
-    trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), least=2)
+    trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), min_passages=2)
     assert [(fact.pid, fact.score, fact.hop) for fact in trace.facts] == [("b", -3.0, 1), ("c", 3.0, 2)]
     assert trace.hops[0] == first, "what earlier hops did is as it was"
     assert told(trace)["b0"] == JOINS
-    assert trace.hops[1].condensed.judgements[2].first is None, "the last hop did not read it beside its passage again"
+    assert trace.hops[1].condensed.judgements[2].sentence_score is None, (
+        "the last hop did not read it beside its passage again"
+    )
 
 
 def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
-    trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), least=2)
+    trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), min_passages=2)
     assert facts(trace) == {"a0": 1.0, "b3": UNSCORED}, "its score beside its passage is none of a fact"
     assert told(trace)["b3"] == JOINS
 
 
 def test_passages_that_were_not_retrieved_do_not_join() -> None:
     given = judged("e0", None, -3.0)  # a fact that the query came with, of a passage that nobody found
-    assert facts(ended(hop_of("a", {"a0": 1.0}, judged("a0", 1.0, 1.0), given), least=2)) == {"a0": 1.0}
+    assert facts(ended(hop_of("a", {"a0": 1.0}, judged("a0", 1.0, 1.0), given), min_passages=2)) == {"a0": 1.0}
 
 
 def test_a_fact_that_came_with_the_query_joins_as_it_came() -> None:
     given = Fact("b", WHOLE_PASSAGE, "B", "All that b says.", 7.0)
     hop = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), Judgement("b", WHOLE_PASSAGE, None, -3.0))
-    trace = finalize(Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, leading=-2.0, final=-0.5, least=2)
+    trace = finalize(
+        Trace(Query("claim", (given,)), (hop,)), PASSAGES.__getitem__, Thresholds(-2.0, -0.5, -0.5), min_passages=2
+    )
     assert trace.facts == (replace(given, score=-3.0), *hop.facts)
 
 
@@ -212,7 +218,7 @@ def test_of_too_many_facts_the_lowest_go_that_are_not_the_only_ones_of_their_pas
 ) -> None:
     kept = {"a0": 3.0, "a1": 1.0, "a2": 2.0}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
-    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), least=2, most=most)
+    trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), min_passages=2, max_facts=most)
     assert list(facts(trace)) == left
     for place in kept.keys() - set(left):
         assert told(trace)[place] == (False, f"over the limit of {most} facts")

@@ -10,6 +10,7 @@ from baleen.core.types import Fact, Hit, Passage, Query
 from baleen.hops.mentions import CLAIM, MentionBoost
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
+from baleen.index.protocol import SearchOptions
 from fakes import CORPUS, tiny_encoder
 from hop_fakes import facts_of
 
@@ -29,12 +30,12 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
 
 
 def pids_after(retriever: Retriever, query: Query, k: int, bonus: float, **options: Any) -> tuple[str, ...]:
-    return MentionBoost(retriever, bonus).retrieve([query], k, **options)[0].ranking.pids
+    return MentionBoost(retriever, bonus).retrieve([query], k, SearchOptions(**options))[0].ranking.pids
 
 
 def raised(retriever: Retriever, query: Query, bonus: float, k: int) -> tuple[Hit, ...]:
     """What should come, by a search that scores every passage without any favour."""
-    named = MentionBoost(retriever, bonus).named(query)
+    named = MentionBoost(retriever, bonus).mentioned(query)
     plain = retriever.search(query, len(CORPUS), exact=True)
     hits = [
         Hit(hit.pid, float(np.float32(hit.score) + np.float32(bonus))) if hit.pid in named else hit for hit in plain
@@ -62,7 +63,7 @@ NAMED: dict[str, tuple[Query, dict[str, str]]] = {
 def test_the_claim_and_passages_with_facts_name_others(
     retriever: Retriever, query: Query, named: dict[str, str]
 ) -> None:
-    found = MentionBoost(retriever, 2.0).named(query)
+    found = MentionBoost(retriever, 2.0).mentioned(query)
     assert found == named
     assert list(found) == list(named), "in the order in which they are named"
 
@@ -72,15 +73,15 @@ def test_the_first_passage_to_name_another_is_told(tmp_path: Path, retriever: Re
     index = Index.build(tmp_path / "index", [*CORPUS, *both], retriever.encoder, bits=4, threads=1)
     follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
     facts = tuple(Fact(passage.pid, 0, passage.title, passage.text) for passage in both)
-    assert follower.named(Query(TOLD, facts)) == {"p2": "a1"}
-    assert follower.named(Query(TOLD, facts[::-1])) == {"p2": "b2"}
+    assert follower.mentioned(Query(TOLD, facts)) == {"p2": "a1"}
+    assert follower.mentioned(Query(TOLD, facts[::-1])) == {"p2": "b2"}
 
 
 def test_a_name_that_several_bear_names_them_all(tmp_path: Path, retriever: Retriever) -> None:
     other = Passage.from_sentences("p9", "Vardal (ship)", ["It sank."])
     index = Index.build(tmp_path / "index", [*CORPUS, other], retriever.encoder, bits=4, threads=1)
     follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
-    assert follower.named(Query("What is in Vardal?")) == {"p2": CLAIM, "p9": CLAIM}
+    assert follower.mentioned(Query("What is in Vardal?")) == {"p2": CLAIM, "p9": CLAIM}
 
 
 def test_a_single_word_at_the_start_of_any_sentence_of_a_passage_names_nothing(
@@ -90,17 +91,17 @@ def test_a_single_word_at_the_start_of_any_sentence_of_a_passage_names_nothing(
     unsplit = Passage("u", "Unsplit", "Tromsk sleeps.  In Vardal it rains.")
     index = Index.build(tmp_path / "index", [*CORPUS, split, unsplit], retriever.encoder, bits=4, threads=1)
     follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
-    assert follower.named(Query(TOLD, (Fact("s", 0, "Split", "It rains."),))) == {"p3": "s"}
-    assert follower.named(Query(TOLD, (Fact("u", -1, "Unsplit", unsplit.text),))) == {"p2": "u"}
+    assert follower.mentioned(Query(TOLD, (Fact("s", 0, "Split", "It rains."),))) == {"p3": "s"}
+    assert follower.mentioned(Query(TOLD, (Fact("u", -1, "Unsplit", unsplit.text),))) == {"p2": "u"}
 
 
 def test_facts_of_passages_that_the_index_does_not_have_are_passed_over(retriever: Retriever) -> None:
     mine = Fact("my own", 0, "Vardal", "Vardal lies on the Grey Fjord.")
     follower = MentionBoost(retriever, LOUD)
-    assert follower.named(Query(TOLD, (mine,))) == {}
-    assert follower.named(Query(TOLD, (mine, FIRST))) == {"p5": "p0", "p1": "p0"}
+    assert follower.mentioned(Query(TOLD, (mine,))) == {}
+    assert follower.mentioned(Query(TOLD, (mine, FIRST))) == {"p5": "p0", "p1": "p0"}
     (found,) = follower.retrieve([Query(TOLD, (mine,))], 3)
-    assert (found.ranking, found.named) == (retriever.search(Query(TOLD, (mine,)), 3), {})
+    assert (found.ranking, found.mentioned) == (retriever.search(Query(TOLD, (mine,)), 3), {})
 
 
 # What comes
@@ -128,38 +129,42 @@ def test_scores_are_those_of_a_plain_search_and_the_bonus(
 def test_what_came_is_told_with_what_names_it(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST, SECOND))
     (all_of_them,) = MentionBoost(retriever, LOUD).retrieve([query], 8)
-    assert all_of_them.named == {"p0": CLAIM, "p5": "p0", "p1": "p0", "p6": "p2", "p3": "p2"}
-    assert tuple(all_of_them.named) == all_of_them.ranking.pids[:5], "in the order of the ranking"
+    assert all_of_them.mentioned == {"p0": CLAIM, "p5": "p0", "p1": "p0", "p6": "p2", "p3": "p2"}
+    assert tuple(all_of_them.mentioned) == all_of_them.ranking.pids[:5], "in the order of the ranking"
     (some,) = MentionBoost(retriever, LOUD).retrieve([query], 2)
-    assert some.named == {pid: all_of_them.named[pid] for pid in some.ranking.pids}
+    assert some.mentioned == {pid: all_of_them.mentioned[pid] for pid in some.ranking.pids}
 
 
 def test_a_passage_that_is_excluded_does_not_come_for_its_name(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST,))
-    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, exclude=[["p0", "p5"]])
+    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, SearchOptions(exclude=[["p0", "p5"]]))
     assert sorted(found.ranking.pids) == ["p1", "p2", "p3", "p4", "p6", "p7"]
-    assert (found.ranking.pids[0], found.named) == ("p1", {"p1": "p0"})
+    assert (found.ranking.pids[0], found.mentioned) == ("p1", {"p1": "p0"})
 
 
 def test_other_options_are_those_of_a_search(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST,))
     assert set(pids_after(retriever, query, 8, LOUD, allow=["p1", "p2"])) == {"p1", "p2"}
-    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, focus=(None, None), exact=True)
+    (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, SearchOptions(focus=(None, None), exact=True))
     plain = {hit.pid: hit.score for hit in retriever.search(query, 8, focus=(None, None), exact=True)}
-    expected = [plain[hit.pid] + (LOUD if hit.pid in found.named else 0) for hit in found.ranking]
+    expected = [plain[hit.pid] + (LOUD if hit.pid in found.mentioned else 0) for hit in found.ranking]
     assert [hit.score for hit in found.ranking] == pytest.approx(expected, abs=1e-3)
 
 
 def test_many_queries_come_out_as_each_alone(retriever: Retriever) -> None:
     queries, follower = [query for query, _ in NAMED.values()], MentionBoost(retriever, 0.5)
     exclude = [["p1"] if number % 2 else [] for number in range(len(queries))]
-    together = follower.retrieve(queries, 4, exclude=exclude)
+    together = follower.retrieve(queries, 4, SearchOptions(exclude=exclude))
     for query, without, found in zip(queries, exclude, together, strict=True):
-        (alone,) = follower.retrieve([query], 4, exclude=[without])
+        (alone,) = follower.retrieve([query], 4, SearchOptions(exclude=[without]))
         assert found.ranking.pids == alone.ranking.pids
-        assert (found.named, found.seen, found.tokens) == (alone.named, alone.seen, alone.tokens)
+        assert (found.mentioned, found.encoded_query, found.tokens) == (
+            alone.mentioned,
+            alone.encoded_query,
+            alone.tokens,
+        )
         assert [hit.score for hit in found.ranking] == pytest.approx([hit.score for hit in alone.ranking], abs=1e-4)
-    assert any(found.named for found in together)
+    assert any(found.mentioned for found in together)
     assert follower.retrieve([], 4) == []
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from baleen.core.types import Answer, Condensed, Hit, Hop, Passage, Query, Ranking, Trace
 from baleen.evaluation.results import Prediction
-from baleen.hops.condenser import Condenser, CondenserConfig
+from baleen.hops.condenser import Condenser
+from baleen.hops.config import CondenserConfig
 from baleen.hops.pipeline import Condensing, merge_rankings, merge_traces, read_outcomes, run_hops, run_hybrid
 from baleen.hops.readers import Verifier
 from baleen.hops.reranker import Reranker
@@ -86,7 +87,7 @@ def test_each_hop_has_its_own_depth() -> None:
 def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dict[str, Any]) -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: 1.0})
     retriever = chain()
-    (trace,) = traces(retriever, condenser(reading, threshold=(-2.0, 0.0)), [1] * hops, **options)
+    (trace,) = traces(retriever, condenser(reading, keep=-2.0, final=0.0), [1] * hops, **options)
     assert [[fact.text for fact in query.facts] for (query,) in retriever.asked][2] == [TEACHES, STANDS]
     assert places(trace) == [PLACES[0], PLACES[2]]
     assert [len(hop.facts) for hop in trace.hops][:2] == [1, 2], "hops before the last stay as they were"
@@ -96,7 +97,7 @@ def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dic
 @pytest.mark.parametrize(("hops", "options"), [(3, {}), (5, {"stop_early": True})])
 def test_passages_that_a_chain_cannot_do_without_stand_at_its_end(hops: int, options: dict[str, Any]) -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: -1.5})
-    settings: dict[str, Any] = {"threshold": (-2.0, 0.0), "least_passages": 2}
+    settings: dict[str, Any] = {"keep": -2.0, "final": 0.0, "min_passages": 2}
     (trace,) = traces(chain(), condenser(reading, **settings), [1] * hops, **options)
     assert places(trace) == PLACES[:2], "of two doubtful facts the better one"
     (merged,) = hybrid([1] * hops, left=condenser(reading, **settings), **options)
@@ -110,7 +111,7 @@ def test_all_hops_are_run_unless_told_to_stop_at_one_that_adds_nothing() -> None
     retriever = chain()
     (stopped,) = traces(retriever, condenser(), [1] * 5, stop_early=True)
     assert len(stopped.hops) == len(retriever.asked) == 4
-    assert stopped.stopped == "hop 4 added no fact that leads on"
+    assert stopped.stopped == "hop 4 added no fact"
     assert stopped.facts == whole.facts
     assert without_times(stopped).hops == without_times(whole).hops[:4]
 
@@ -120,7 +121,7 @@ def test_a_run_stops_where_a_fact_was_only_dropped() -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts=falling)
     (trace,) = traces(chain(), condenser(reading), [1] * 4, stop_early=True)
     assert places(trace) == PLACES[:1]
-    assert trace.stopped == "hop 3 added no fact that leads on"
+    assert trace.stopped == "hop 3 added no fact"
 
 
 @pytest.mark.parametrize("size", [1, 2, 10])
@@ -218,7 +219,7 @@ def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None
 
 def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 3.0, STANDS: 0.5, MAYOR: 0.2})
-    last = traces(chain(), condenser(reading, threshold=(-1.0, 0.0, 1.0)), [1] * 3)
+    last = traces(chain(), condenser(reading, keep=-1.0, read=0.0, final=1.0), [1] * 3)
     seen: list[Query] = []
 
     class Listening:
@@ -227,19 +228,19 @@ def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
             return [Answer("town", 0.9, *PLACES[2])]
 
     (trace,) = read_outcomes(last, Listening())
-    assert (places(last[0]), [(fact.pid, fact.sid) for fact in last[0].doubtful]) == (PLACES[:1], PLACES[1:])
+    assert (places(last[0]), [(fact.pid, fact.sid) for fact in last[0].borderline]) == (PLACES[:1], PLACES[1:])
     assert [(fact.pid, fact.sid) for fact in seen[0].facts] == PLACES
     assert places(trace) == [PLACES[0], PLACES[2]], "the fact that the answer stands in stands"
     assert Prediction.of_trace(last[0]).facts == last[0].facts, "what is doubtful is not judged"
-    assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+    assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 def test_a_hybrid_whose_condenser_stopped_first_has_its_doubtful_facts() -> None:
     fact, doubtful = facts_of(("p0", 1), ("p1", 1))
-    first = Hop(Query(CLAIM), ranking=Ranking((Hit("p0", 1.0),)), condensed=Condensed((fact,), doubtful=(doubtful,)))
+    first = Hop(Query(CLAIM), ranking=Ranking((Hit("p0", 1.0),)), condensed=Condensed((fact,), borderline=(doubtful,)))
     other = Hop(Query(CLAIM), ranking=Ranking((Hit("p2", 1.0),)))
     merged = merge_traces(Trace(Query(CLAIM), (first,), stopped="no"), Trace(Query(CLAIM), (first, other)), [1, 1])
-    assert (merged.facts, merged.doubtful) == ((fact,), (doubtful,))
+    assert (merged.facts, merged.borderline) == ((fact,), (doubtful,))
 
 
 def test_condensing_leaves_far_fewer_words_than_reranking() -> None:
@@ -251,7 +252,7 @@ def test_condensing_leaves_far_fewer_words_than_reranking() -> None:
 
 def test_a_trace_goes_to_json_and_back() -> None:
     for trace in (*traces(chain(), condenser(), [2] * 3), *hybrid([3, 3])):
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 # Hybrid
@@ -311,29 +312,29 @@ def test_a_hybrid_tells_what_names_the_passages_that_it_took() -> None:
 
     def part(hits: dict[str, float], named: dict[str, str]) -> Trace:
         ranking = Ranking(tuple(Hit(pid, score) for pid, score in hits.items()))
-        return Trace(Query(CLAIM), (Hop(Query(CLAIM), ranking=ranking, named=named),))
+        return Trace(Query(CLAIM), (Hop(Query(CLAIM), ranking=ranking, mentioned=named),))
 
     left = part({"a": 9, "b": 8, "c": 7, "d": 6}, {"a": "", "c": "n"})
     right = part({"b": 8, "d": 7, "a": 6, "c": 5}, {"b": "", "d": "m"})
     (hop,) = merge_traces(left, right, [4]).hops
-    assert (hop.ranking.pids, hop.named) == (("a", "d", "b", "c"), {"a": "", "d": "m", "b": ""})
-    assert merge_traces(left, replace(right, hops=()), [4]).hops[0].named == {"a": ""}
-    assert merge_traces(replace(left, hops=()), right, [4]).hops[0].named == {"b": "", "d": "m"}
+    assert (hop.ranking.pids, hop.mentioned) == (("a", "d", "b", "c"), {"a": "", "d": "m", "b": ""})
+    assert merge_traces(left, replace(right, hops=()), [4]).hops[0].mentioned == {"a": ""}
+    assert merge_traces(replace(left, hops=()), right, [4]).hops[0].mentioned == {"b": "", "d": "m"}
 
 
 def test_a_hop_tells_what_its_retriever_says_is_named() -> None:
     class Naming(ScriptedRetriever):
         def retrieve(self, *args: Any, **options: Any) -> list[Retrieval]:
-            return [replace(each, named={each.ranking.pids[0]: ""}) for each in super().retrieve(*args, **options)]
+            return [replace(each, mentioned={each.ranking.pids[0]: ""}) for each in super().retrieve(*args, **options)]
 
     (trace,) = traces(Naming(chain().leads), condenser(), [2, 2])
-    assert [hop.named for hop in trace.hops] == [{hop.ranking.pids[0]: ""} for hop in trace.hops]
+    assert [hop.mentioned for hop in trace.hops] == [{hop.ranking.pids[0]: ""} for hop in trace.hops]
 
 
 def test_a_hybrid_goes_on_while_either_run_does() -> None:
     (trace,) = hybrid([1] * 6, stop_early=True)
     condensed, reranked = trace.parts
-    assert condensed.stopped == "hop 4 added no fact that leads on"
+    assert condensed.stopped == "hop 4 added no fact"
     assert (len(condensed.hops), len(reranked.hops), len(trace.hops)) == (4, 6, 6)
     assert trace.stopped == reranked.stopped == ""
     assert trace.facts == condensed.facts

@@ -31,12 +31,14 @@ def test_a_hop_adds_exactly_its_best_passage_whole_beside_those_chosen_before() 
 
 def test_every_judgement_has_its_reason() -> None:
     (condensed,) = RERANKER.condense([Query(CLAIM, (whole(1, 3.0, 1),))], [[CORPUS[0], CORPUS[2]]], 2)
-    assert [(judged.pid, judged.sid, judged.first, judged.kept, judged.reason) for judged in condensed.judgements] == [
+    assert [
+        (judged.pid, judged.sid, judged.sentence_score, judged.kept, judged.reason) for judged in condensed.judgements
+    ] == [
         ("p1", WHOLE_PASSAGE, None, True, "chosen before"),
         ("p2", WHOLE_PASSAGE, 2.0, True, "the best of the hop"),
         ("p0", WHOLE_PASSAGE, 1.0, False, "not the best of the hop"),
     ]
-    assert all(judged.second is None for judged in condensed.judgements)
+    assert all(judged.fact_score is None for judged in condensed.judgements)
 
 
 def test_a_long_passage_counts_as_its_best_window() -> None:

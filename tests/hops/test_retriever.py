@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from baleen.core.errors import EncoderMismatchError, QueryError
-from baleen.core.types import Query
-from baleen.hops.retriever import Retriever
+from baleen.core.errors import ConfigError, EncoderMismatchError, QueryError
+from baleen.hops.retriever import BatchSearchOptions, Retriever
 from baleen.index.index import Index
+from baleen.index.protocol import SearchOptions
 from baleen.models.encoder import Encoder
 from fakes import CORPUS, tiny_encoder
 from index_fakes import WordEncoder
@@ -40,12 +41,15 @@ def unused_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unused_encoder")
 def test_a_misspelt_option_is_refused_before_anything_is_encoded(retriever: Retriever) -> None:
     for search in (
-        lambda: retriever.search(CLAIM, wher={"kind": "town"}),
-        lambda: retriever.search_many([CLAIM], wher={"kind": "town"}),
-        lambda: retriever.retrieve([Query(CLAIM)], wher={"kind": "town"}),
+        lambda: retriever.search(CLAIM, wher={"kind": "town"}),  # type: ignore[call-arg]
+        lambda: retriever.search_many([CLAIM], wher={"kind": "town"}),  # type: ignore[call-arg]
     ):
-        with pytest.raises(TypeError, match="wher"):
+        with pytest.raises(ConfigError, match="there is no setting 'wher'; did you mean 'where'"):
             search()
+
+
+def test_keyword_options_are_those_of_search_options() -> None:
+    assert get_type_hints(BatchSearchOptions).keys() == {field.name for field in fields(SearchOptions)}
 
 
 @pytest.mark.usefixtures("unused_encoder")

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from baleen.core.types import Condensed, Fact, Hop, Passage, Query, Trace
-from baleen.hops.condenser import RELEVANCE_CONFIG, CondenserConfig, RelevanceCondenser
+from baleen.hops.condenser import RELEVANCE_CONFIG, RelevanceCondenser
+from baleen.hops.config import CondenserConfig
 from fakes import CORPUS
 from hop_fakes import CLAIM, MAYOR, STANDS, TEACHES, ScriptedCrossEncoder, facts_of
 
@@ -43,7 +44,9 @@ def test_at_most_max_facts_stand_and_old_ones_stay() -> None:
 
 def test_every_judgement_has_its_scores_and_its_reason() -> None:
     condensed = condense(*CORPUS[:3], facts=facts_of(("p4", 0)), hop=2, pool=4, max_facts=3)
-    told = {(judged.pid, judged.sid): (judged.first, judged.kept, judged.reason) for judged in condensed.judgements}
+    told = {
+        (judged.pid, judged.sid): (judged.sentence_score, judged.kept, judged.reason) for judged in condensed.judgements
+    }
     assert told == {
         ("p4", 0): (None, True, "kept before"),
         ("p2", 1): (3.0, True, "above the threshold"),
@@ -54,7 +57,7 @@ def test_every_judgement_has_its_scores_and_its_reason() -> None:
         ("p2", 0): (-5.0, False, "not among the best 4 sentences of the hop"),
     }
     assert len(condensed.judgements) == len(told)
-    assert all(judged.second is None for judged in condensed.judgements), "there is no second stage"
+    assert all(judged.fact_score is None for judged in condensed.judgements), "there is no second stage"
 
 
 def test_a_sentence_that_the_query_holds_already_is_not_found_again() -> None:
@@ -78,8 +81,8 @@ def test_it_says_that_it_is_untrained_and_what_it_cost() -> None:
 
 
 def test_claims_of_a_batch_come_out_as_they_would_alone() -> None:
-    stand_in = RelevanceCondenser(READING)  # type: ignore[arg-type]
+    untrained = RelevanceCondenser(READING)  # type: ignore[arg-type]
     queries, passages = [Query("one"), Query("two", facts_of(("p4", 0)))], [CORPUS[:1], CORPUS[1:3]]
-    together = stand_in.condense(queries, passages, 2)
-    alone = [stand_in.condense([query], [own], 2)[0] for query, own in zip(queries, passages, strict=True)]
+    together = untrained.condense(queries, passages, 2)
+    alone = [untrained.condense([query], [own], 2)[0] for query, own in zip(queries, passages, strict=True)]
     assert [replace(each, seconds={}) for each in together] == [replace(each, seconds={}) for each in alone]

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from threading import Barrier
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,22 +16,26 @@ import torch
 from baleen.core.errors import CheckpointError, ConfigError, EncoderMismatchError, QueryError, StoredIndexError
 from baleen.core.types import Answer, Fact, Passage, Query, Trace, Verdict
 from baleen.hops import demo
-from baleen.hops.condenser import Condenser, CondenserConfig, RelevanceCondenser
-from baleen.hops.config import RunConfig
+from baleen.hops.condenser import Condenser, RelevanceCondenser
+from baleen.hops.config import CondenserConfig, Pipeline, RunConfig, RunOptions
 from baleen.hops.pipeline import Condensing, read_outcomes, run_hops
 from baleen.hops.readers import Answerer, Verifier
 from baleen.hops.reranker import Reranker
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
+from baleen.models import folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
+from baleen.models.encoder import Encoder
 from baleen.models.folder import ModelFolder, read_model, write_model
 from baleen.system import Baleen
 from fakes import CORPUS, bert_folder, tiny_encoder
 from hop_fakes import CLAIM
 from index_fakes import slow_scores
+from schema_fakes import check_schema
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+PIPELINES = get_args(Pipeline)
 CLAIMS = [CLAIM, "whales", "The Deep Choir was written by a former cellist who is the mayor of a harbour town."]
 READING = dict.fromkeys(HEADS, "reading")
 SETTINGS = {"run": {"hops": 3, "k": 2}}
@@ -87,7 +93,11 @@ def scores(trace: Trace) -> list[float]:
     """Every score of a run, in order."""
     hits = [hit.score for hop in trace.hops for hit in (*hop.ranking, *hop.condensed.chosen)]
     judged = [
-        score for hop in trace.hops for each in hop.condensed.judgements for score in (each.first, each.second) if score
+        score
+        for hop in trace.hops
+        for each in hop.condensed.judgements
+        for score in (each.sentence_score, each.fact_score)
+        if score
     ]
     outcome = trace.outcome.probability if isinstance(trace.outcome, Verdict) else getattr(trace.outcome, "score", 0.0)
     return [*hits, *judged, *(fact.score for fact in trace.facts), outcome]
@@ -96,7 +106,13 @@ def scores(trace: Trace) -> list[float]:
 def steps(trace: Trace) -> list[Any]:
     """What a run did, without its scores and its times."""
     return [
-        (hop.seen, hop.excluded, hop.ranking.pids, [(fact.pid, fact.sid, fact.hop) for fact in hop.facts], hop.tokens)
+        (
+            hop.encoded_query,
+            hop.excluded,
+            hop.ranking.pids,
+            [(fact.pid, fact.sid, fact.hop) for fact in hop.facts],
+            hop.tokens,
+        )
         for hop in trace.hops
     ]
 
@@ -121,7 +137,10 @@ def test_a_claim_is_verified_and_a_question_answered(baleen: Baleen) -> None:
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
 def test_a_real_trace_goes_to_json_and_back(baleen: Baleen, pipeline: str) -> None:
     for trace in (baleen.verify(CLAIM, pipeline=pipeline), baleen.ask(CLAIM, pipeline=pipeline)):
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        document = json.loads(json.dumps(trace.to_json(judgements=True)))
+        assert Trace.from_json(document) == trace
+        check_schema(document)
+        check_schema(trace.to_json())
 
 
 def test_every_stage_tells_its_seconds_and_tokens(baleen: Baleen) -> None:
@@ -168,7 +187,7 @@ def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tup
             [expected[pid] for pid in hop.ranking.pids], abs=1e-4
         )
         assert min(hit.score for hit in hop.ranking) >= sorted(expected.values())[-3] - 1e-4, "the best were taken"
-        assert hop.seen == retriever.encoder.inputs.shown(retriever.encoder.inputs.query_ids([hop.query])[0])
+        assert hop.encoded_query == retriever.encoder.inputs.decode_query(retriever.encoder.inputs.query_ids([hop.query])[0])
 
 
 def test_a_passages_shown_tokens_are_as_many_as_its_vectors(parts: tuple[Retriever, CrossEncoder]) -> None:
@@ -185,6 +204,120 @@ def test_hops_come_one_by_one_and_a_reader_ends_them(baleen: Baleen) -> None:
     reader = baleen.reader("verifier")
     assert reader is not None
     assert steps(read_outcomes(traces, reader)[0]) == steps(baleen.verify(CLAIM))
+
+
+@pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
+def test_a_stream_has_the_trace_after_each_hop_and_last_the_outcome(baleen: Baleen, pipeline: Any) -> None:
+    for task, run in (("verify", baleen.verify), ("ask", baleen.ask)):
+        streamed = list(baleen.stream(CLAIM, task, pipeline=pipeline))  # type: ignore[arg-type]
+        found = [(len(trace.hops), trace.outcome is None) for trace in streamed]
+        assert found == [(1, True), (2, True), (3, True), (3, False)]
+        whole = run(CLAIM, pipeline=pipeline)
+        assert (steps(streamed[-1]), streamed[-1].outcome) == (steps(whole), whole.outcome)
+        assert streamed[-1].ranked_by == whole.ranked_by
+
+
+def test_many_texts_stream_together(baleen: Baleen) -> None:
+    *hops, last = baleen.stream_many([CLAIM, "whales"], "ask", hops=2)
+    assert [[len(trace.hops) for trace in traces] for traces in hops] == [[1, 1], [2, 2]]
+    assert [type(trace.outcome) for trace in last] == [Answer, Answer]
+
+
+def test_a_stream_ends_where_the_run_stops(baleen: Baleen) -> None:
+    streamed = list(baleen.stream(CLAIM, k=25, hops=4))
+    assert [len(trace.hops) for trace in streamed] == [1, 2, 2]
+    assert all(trace.stopped for trace in streamed[1:])
+    assert streamed[-1].outcome is not None
+
+
+def test_every_hop_has_the_titles_of_its_passages(baleen: Baleen) -> None:
+    titles = {passage.pid: passage.title for passage in CORPUS}
+    for pipeline in PIPELINES:
+        trace = baleen.verify(CLAIM, pipeline=pipeline)
+        for hop in (hop for each in (trace, *trace.parts) for hop in each.hops):
+            assert hop.titles == {pid: titles[pid] for pid in hop.ranking.pids}
+
+
+@pytest.mark.parametrize("call", ["verify", "ask", "stream", "verify_many", "ask_many", "stream_many", "hops"])
+def test_a_misspelt_option_is_refused_before_anything_is_loaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    system = Baleen.load(home / "model", home / "index")
+    monkeypatch.setattr(CrossEncoder, "load", never)
+    monkeypatch.setattr(Encoder, "encode_query_ids", never)
+    text = [CLAIM] if call.endswith(("many", "hops")) else CLAIM
+    with pytest.raises(ConfigError, match="there is no setting 'stop_erly'; did you mean 'stop_early'"):
+        getattr(system, call)(text, stop_erly=True)
+    with pytest.raises(ConfigError, match="the setting 'named_bonus' is now 'mention_boost'"):
+        getattr(system, call)(text, named_bonus=2)
+    with pytest.raises(ConfigError, match="there is no task 'verfy'; did you mean 'verify'"):
+        system.stream(CLAIM, "verfy")  # type: ignore[arg-type]
+
+
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError("something was loaded or encoded")
+
+
+def test_run_options_are_the_fields_of_the_run_config() -> None:
+    assert get_type_hints(RunOptions).keys() == {field.name for field in fields(RunConfig)}
+
+
+# Loading
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders of cross-encoders, as they are loaded."""
+    folders, load = [], CrossEncoder.load
+
+    def counted(folder: Path, **options: Any) -> CrossEncoder:
+        folders.append(folder)
+        return load(folder, **options)
+
+    monkeypatch.setattr(CrossEncoder, "load", counted)
+    return folders
+
+
+def test_two_first_calls_at_once_load_each_folder_once(home: Path, loads: list[Path]) -> None:
+    system, barrier = Baleen.load(home / "model", home / "index"), Barrier(2)
+
+    def run(_: int) -> Trace:
+        barrier.wait()
+        return system.verify(CLAIM)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(run, range(2))
+    assert loads == [home / "model" / "reading"]
+    assert steps(first) == steps(second)
+
+
+def test_a_warm_system_loads_nothing_more(home: Path, loads: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    system = Baleen.load(home / "model", home / "index", warm=True)
+    assert loads == [home / "model" / "reading"]
+    asked: list[int] = []
+    retrieve = Retriever.retrieve
+    monkeypatch.setattr(
+        Retriever, "retrieve", lambda self, queries, *rest: asked.append(len(queries)) or retrieve(self, queries, *rest)
+    )
+    system.verify(CLAIM)
+    assert (len(loads), asked) == (1, [1, 1, 1])
+    system.warm("ask")
+    assert (len(loads), asked[3:]) == (1, [1, 1])
+
+
+def test_warming_refuses_a_task_without_its_reader(home: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no answerer"):
+        Baleen.load(home / "model" / "retriever", home / "index").warm("ask")
+
+
+def test_a_model_folder_and_an_index_are_read_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    opened: list[Path] = []
+    read_json, open_index = folder.read_json, Index.open
+    monkeypatch.setattr(folder, "read_json", lambda path: read.append(path) or read_json(path))
+    monkeypatch.setattr(Index, "open", lambda root, **options: opened.append(root) or open_index(root, **options))
+    Baleen.load(home / "model", home / "index")
+    assert (read.count(home / "model" / "config.json"), opened) == (1, [home / "index"])
 
 
 def test_a_hybrid_is_the_merge_of_the_other_two(baleen: Baleen) -> None:
@@ -258,7 +391,7 @@ def test_a_corpus_smaller_than_k_is_read_whole(home: Path, tmp_path: Path, size:
 def test_eight_hops_gather_more_facts_than_the_encoder_can_read(parts: tuple[Retriever, CrossEncoder]) -> None:
     whole, reading = parts
     retriever = Retriever(whole.encoder.with_settings(facts_length=100), whole.index)
-    everything = CondenserConfig(pool=20, threshold=-1e9)
+    everything = CondenserConfig(pool=20, keep=-1e9)
     *_, (trace,) = run_hops([Query(CLAIM)], retriever, Condenser(reading, reading, everything), [1] * 8)
     assert len(trace.hops) == 8
     assert len(trace.facts) == 16, "every sentence but the empty one"
@@ -266,7 +399,7 @@ def test_eight_hops_gather_more_facts_than_the_encoder_can_read(parts: tuple[Ret
     inputs, last = retriever.encoder.inputs, trace.hops[-1]
 
     def is_read(fact: Fact) -> bool:
-        return str(inputs.tokenizer.decode(inputs.tokenize([fact.text])[0])) in last.seen
+        return str(inputs.tokenizer.decode(inputs.tokenize([fact.text])[0])) in last.encoded_query
 
     assert all(is_read(fact) for fact in last.query.facts if fact.hop == 7)
     assert not all(is_read(fact) for fact in last.query.facts if fact.hop == 1)
@@ -345,15 +478,15 @@ def kept(trace: Trace) -> list[set[tuple[str, int]]]:
 def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pipeline: str) -> None:
     options: dict[str, Any] = {"pipeline": pipeline, "k": 2, "hops": 2}
     usual = baleen.verify(CLAIM, **options)
-    middle = sorted(each.second for each in usual.hops[0].condensed.judgements if each.second is not None)[1]
+    middle = sorted(each.fact_score for each in usual.hops[0].condensed.judgements if each.fact_score is not None)[1]
     for threshold in (-1e9, middle, 0, 1e9):
-        settings = {"condenser": {"threshold": threshold}}
+        settings = {"condenser": {"keep": threshold}}
         own = Baleen(ModelFolder(baleen.model.root, baleen.model.components, settings), baleen.retriever)
-        found = baleen.verify(CLAIM, threshold=threshold, **options)
+        found = baleen.verify(CLAIM, keep=threshold, **options)
         assert kept(found) == kept(own.verify(CLAIM, **options)), threshold
-        judged = [each for hop in found.hops for each in hop.condensed.judgements if each.second is not None]
-        assert all(each.kept == (each.second > threshold) for each in judged if each.second is not None)
-    counts = [len(baleen.verify(CLAIM, threshold=each, **options).facts) for each in (-1e9, 1e9)]
+        judged = [each for hop in found.hops for each in hop.condensed.judgements if each.fact_score is not None]
+        assert all(each.kept == (each.fact_score > threshold) for each in judged if each.fact_score is not None)
+    counts = [len(baleen.verify(CLAIM, keep=each, **options).facts) for each in (-1e9, 1e9)]
     assert counts[0] > counts[1] == 0
     assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
 
@@ -373,44 +506,49 @@ def test_the_demonstration_is_searched_less_deep_than_a_corpus_that_is_named(
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
 def test_passages_are_ranked_by_hops_or_by_reading(baleen: Baleen, pipeline: str) -> None:
-    usual, read = (baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2, ranked_by=by) for by in ("hops", "reading"))
+    usual, read = (baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2, ranked_by=by) for by in ("hops", "evidence"))
     assert baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == usual.ranking()
     assert sorted(read.ranking().pids) == sorted(usual.ranking().pids)
-    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"ranked_by": "reading"}})
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"ranked_by": "evidence"}})
     assert Baleen(model, baleen.retriever).verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == read.ranking()
-    with pytest.raises(ConfigError, match="ranked_by = 'luck' should be one of hops, reading"):
+    with pytest.raises(ConfigError, match="ranked_by = 'luck' should be one of hops, evidence$"):
         baleen.verify(CLAIM, ranked_by="luck")
+    with pytest.raises(ConfigError, match="'reading' is now 'evidence'"):
+        baleen.verify(CLAIM, ranked_by="reading")
 
 
 LOUD = 1000.0  # more than any passage scores
 FOLLOWED: dict[str, dict[str, Any]] = {
     # Whatever random heads say, the passage of the first hop carries facts.
-    "condense": {"threshold": -1e9},
+    "condense": {"keep": -1e9},
     "rerank": {},
-    "hybrid": {"threshold": -1e9},
+    "hybrid": {"keep": -1e9},
 }
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)
 def test_names_are_followed_from_the_claim_and_from_passages_with_facts(baleen: Baleen, pipeline: str) -> None:
     options: dict[str, Any] = {"pipeline": pipeline, "k": (1, 2), "hops": 2, **FOLLOWED[pipeline]}
-    for trace in (baleen.verify(CLAIM, named_bonus=LOUD, **options), baleen.ask(CLAIM, named_bonus=LOUD, **options)):
-        assert [hop.named for hop in trace.hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
+    for trace in (
+        baleen.verify(CLAIM, mention_boost=LOUD, **options),
+        baleen.ask(CLAIM, mention_boost=LOUD, **options),
+    ):
+        assert [hop.mentioned for hop in trace.hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
         assert [set(hop.ranking.pids) for hop in trace.hops] == [{"p0"}, {"p1", "p5"}]
         assert all(hit.score > LOUD for hop in trace.hops for hit in hop.ranking)
         assert all(hop.seconds.keys() == {"name", "encode", "search"} for hop in trace.hops)
-        assert Trace.from_json(json.loads(json.dumps(trace.to_json()))) == trace
+        assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)
 def test_what_is_named_came_and_what_came_before_does_not_come_again(baleen: Baleen, pipeline: str) -> None:
-    trace = baleen.verify(CLAIM, named_bonus=2, pipeline=pipeline, k=3, hops=2)
+    trace = baleen.verify(CLAIM, mention_boost=2, pipeline=pipeline, k=3, hops=2)
     assert len(set(trace.pids)) == 6
     for each in (trace, *trace.parts):
         for hop in each.hops:
-            assert hop.named.keys() <= set(hop.ranking.pids)
-            assert set(hop.named.values()) <= {"", *(fact.pid for fact in each.hops[0].facts)}
-    assert any(hop.named for hop in trace.hops)
+            assert hop.mentioned.keys() <= set(hop.ranking.pids)
+            assert set(hop.mentioned.values()) <= {"", *(fact.pid for fact in each.hops[0].facts)}
+    assert any(hop.mentioned for hop in trace.hops)
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)
@@ -418,70 +556,71 @@ def test_without_a_bonus_no_names_are_looked_for(baleen: Baleen, pipeline: str) 
     options: dict[str, Any] = {"pipeline": pipeline, "k": 2, "hops": 2}
     usual = baleen.verify(CLAIM, **options)
     for bonus in (0, 0.0):
-        trace = baleen.verify(CLAIM, named_bonus=bonus, **options)
+        trace = baleen.verify(CLAIM, mention_boost=bonus, **options)
         assert steps(trace) == steps(usual)
-        assert all(hop.named == {} and "name" not in hop.seconds for hop in trace.hops)
+        assert all(hop.mentioned == {} and "name" not in hop.seconds for hop in trace.hops)
 
 
 def test_a_models_settings_may_say_that_names_are_followed(baleen: Baleen) -> None:
-    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"k": [1, 2], "named_bonus": LOUD}})
-    own, given = Baleen(model, baleen.retriever), baleen.verify(CLAIM, k=(1, 2), hops=2, named_bonus=LOUD)
-    assert own.config.named_bonus == LOUD
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"k": [1, 2], "mention_boost": LOUD}})
+    own, given = Baleen(model, baleen.retriever), baleen.verify(CLAIM, k=(1, 2), hops=2, mention_boost=LOUD)
+    assert own.config.mention_boost == LOUD
     assert steps(own.verify(CLAIM)) == steps(given)
-    assert steps(own.verify(CLAIM, named_bonus=0)) == steps(baleen.verify(CLAIM, k=(1, 2), hops=2))
-    wrong = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"named_bonus": -1}})
-    with pytest.raises(ConfigError, match="named_bonus = -1 should be a number, 0 or above"):
+    assert steps(own.verify(CLAIM, mention_boost=0)) == steps(baleen.verify(CLAIM, k=(1, 2), hops=2))
+    wrong = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"mention_boost": -1}})
+    with pytest.raises(ConfigError, match="mention_boost = -1 should be a number, 0 or above"):
         Baleen(wrong, baleen.retriever)
 
 
 @pytest.mark.parametrize("bonus", [-1, -0.5, float("nan"), float("inf"), float("-inf"), "2", None, [2.0]])
 def test_a_bonus_is_a_number_that_is_not_below_zero(bonus: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"named_bonus = {re.escape(repr(bonus))} should be a number, 0 or above"):
-        RunConfig(named_bonus=bonus)
+    with pytest.raises(ConfigError, match=rf"mention_boost = {re.escape(repr(bonus))} should be a number, 0 or above"):
+        RunConfig(mention_boost=bonus)
 
 
 def test_claims_of_a_batch_follow_their_own_names(baleen: Baleen) -> None:
-    together = baleen.verify_many(CLAIMS, named_bonus=LOUD, k=2, hops=2)
+    together = baleen.verify_many(CLAIMS, mention_boost=LOUD, k=2, hops=2)
     for claim, found in zip(CLAIMS, together, strict=True):
-        alone = baleen.verify(claim, named_bonus=LOUD, k=2, hops=2)
-        assert [(hop.ranking.pids, hop.named) for hop in found.hops] == [
-            (hop.ranking.pids, hop.named) for hop in alone.hops
+        alone = baleen.verify(claim, mention_boost=LOUD, k=2, hops=2)
+        assert [(hop.ranking.pids, hop.mentioned) for hop in found.hops] == [
+            (hop.ranking.pids, hop.mentioned) for hop in alone.hops
         ]
-    assert [trace.hops[0].named for trace in together] == [{"p0": ""}, {}, {"p4": ""}]
+    assert [trace.hops[0].mentioned for trace in together] == [{"p0": ""}, {}, {"p4": ""}]
 
 
 def test_two_thresholds_are_set_by_a_model_or_by_a_call(baleen: Baleen) -> None:
-    model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": [-1e9, 1e9]}})
-    for trace in (Baleen(model, baleen.retriever).verify(CLAIM), baleen.verify(CLAIM, threshold=(-1e9, 1e9))):
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"keep": -1e9, "final": 1e9}})
+    for trace in (Baleen(model, baleen.retriever).verify(CLAIM), baleen.verify(CLAIM, keep=-1e9, final=1e9)):
         assert (bool(trace.hops[0].facts), trace.facts) == (True, ())
 
 
 def test_a_threshold_of_a_call_outranks_that_of_the_model_and_holds_for_a_stand_in(baleen: Baleen) -> None:
-    strict = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
-    assert len(Baleen(strict, baleen.retriever).verify(CLAIM, threshold=-1e9).facts) > 0
-    everything, nothing = (baleen.verify(CLAIM, stand_in=True, threshold=each) for each in (-1e9, 1e9))
+    strict = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"keep": 1e9}})
+    assert len(Baleen(strict, baleen.retriever).verify(CLAIM, keep=-1e9).facts) > 0
+    everything, nothing = (baleen.verify(CLAIM, untrained=True, keep=each) for each in (-1e9, 1e9))
     assert (len(everything.facts), nothing.facts) == (6, ()), "two new sentences at each of three hops, or none"
 
 
 def test_a_threshold_is_for_what_condenses(baleen: Baleen) -> None:
     for said, options in {
-        "a threshold is for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "threshold": -1},
-        "threshold = nan, which should be a finite number": {"threshold": float("nan")},
+        "keep: thresholds are for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "keep": -1},
+        "final = nan, which should be a finite number": {"final": float("nan")},
+        "read = 1, final = 0; expected keep <= read <= final": {"read": 1, "final": 0},
     }.items():
         with pytest.raises(ConfigError, match=said):
             baleen.verify(CLAIM, **options)
-    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"threshold": 1}})
-    with pytest.raises(ConfigError, match="run: there is no setting 'threshold'"):
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"run": {"keep": 1}})
+    with pytest.raises(ConfigError, match="run: there is no setting 'keep'"):
         Baleen(model, baleen.retriever)
 
 
 def test_a_models_settings_for_its_stages_are_taken(home: Path, baleen: Baleen) -> None:
-    model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"threshold": 1e9}})
+    model = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"keep": 1e9}})
     strict = Baleen(model, baleen.retriever)
     assert strict.verify(CLAIM, k=2, hops=2).facts == ()
-    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact that leads on"
-    wrong = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"treshold": 1}})
-    with pytest.raises(ConfigError, match="condenser: there is no setting 'treshold'; did you mean 'threshold'"):
+    assert strict.verify(CLAIM, k=2, hops=2, stop_early=True).stopped == "hop 1 added no fact"
+    wrong = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"kep": 1}})
+    with pytest.raises(ConfigError, match="condenser: there is no setting 'kep'; did you mean 'keep'"):
         Baleen(wrong, baleen.retriever).verify(CLAIM)
     with pytest.raises(ConfigError, match="run: there is no setting 'depth'"):
         Baleen(ModelFolder(home, {}, {"run": {"depth": 1}}), baleen.retriever)
@@ -519,7 +658,7 @@ def test_a_missing_component_is_named_with_the_command_that_makes_it(home: Path)
     with pytest.raises(CheckpointError, match="has no sentences.*--stage sentences"):
         baleen.hops([CLAIM])
     with pytest.raises(CheckpointError, match="has no reranker.*--stage reranker"):
-        baleen.hops([CLAIM], stand_in=True)
+        baleen.hops([CLAIM], untrained=True)
 
 
 def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Path, tmp_path: Path) -> None:
@@ -529,9 +668,9 @@ def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Pa
     with torch.no_grad():
         relevance.model.heads["reranker"].output.bias += 9  # so that it likes every sentence
     relevance.save(tmp_path / "relevance")
-    write_model(tmp_path, {"retriever": "retriever", "reranker": "relevance"}, {"run": {"stand_in": True, "k": 4}})
+    write_model(tmp_path, {"retriever": "retriever", "reranker": "relevance"}, {"run": {"untrained": True, "k": 4}})
     baleen = Baleen.load(tmp_path, home / "index")
-    assert isinstance(baleen.condenser(stand_in=True), RelevanceCondenser)
+    assert isinstance(baleen.condenser(untrained=True), RelevanceCondenser)
     trace = baleen.verify(CLAIM)
     assert trace.untrained == ("condenser",)
     assert trace.outcome is None
@@ -539,11 +678,11 @@ def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Pa
     assert baleen.verify(CLAIM, pipeline="rerank").untrained == ("reranker",)
     assert baleen.verify(CLAIM, pipeline="hybrid").untrained == ("condenser", "reranker")
     with pytest.raises(CheckpointError, match="has no verifier"):
-        baleen.verify(CLAIM, stand_in=False)
+        baleen.verify(CLAIM, untrained=False)
 
 
 def test_a_stand_in_leaves_the_trained_reader_in_its_place(baleen: Baleen) -> None:
-    assert isinstance(baleen.verify(CLAIM, stand_in=True).outcome, Verdict)
+    assert isinstance(baleen.verify(CLAIM, untrained=True).outcome, Verdict)
 
 
 def test_an_index_that_is_missing_or_of_another_encoder_is_refused(home: Path, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baleen.core.vectors import PassageVectors
-from baleen.index.codec.codec import MAX_CELLS, Codec, cell_count, padded, unpacked
+from baleen.index.codec.codec import MAX_CELLS, Codec, cell_count, padded_dim, unpack_streams
 from baleen.index.codec.fitting import LAYERS, Quantizer, Sample, fit
-from baleen.index.codec.kmeans import GROUPS_FROM, kmeans, nearest
+from baleen.index.codec.kmeans import MIN_GROUPED, kmeans, nearest
 
 Array = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ BITS: tuple[int, ...] = (1, 2, 4, 16)
 
 
 def unit_vectors(count: int, dim: int, seed: int = 0, topics: int = 12) -> Array:
-    """(count, dim) float32 around a common direction and some topics, as an encoder's vectors are."""
+    """(count, dim) float32 unit vectors around a common direction and some topics."""
     chance = np.random.default_rng(seed)
     centres = np.random.default_rng(99).standard_normal((topics, dim)) + 1.0
     vectors = centres[chance.integers(topics, size=count)] + 0.7 * chance.standard_normal((count, dim))
@@ -29,7 +29,7 @@ def unit_vectors(count: int, dim: int, seed: int = 0, topics: int = 12) -> Array
 
 
 def in_passages(vectors: Array, length: int = 20) -> PassageVectors:
-    """Passages of this many vectors, the last one of what is left."""
+    """Passages of this many vectors; the last one may be shorter."""
     return PassageVectors.of([vectors[start : start + length] for start in range(0, len(vectors), length)])
 
 
@@ -38,7 +38,7 @@ def fitted(vectors: Array, cells: int, bits: int, *, seed: int = 0, device: str 
 
 
 def round_trip(codec: Codec, vectors: Array) -> Array:
-    """Encoded, decoded, and back in the space of `vectors`; at 16 bits, by the cells alone."""
+    """Encode, decode and map back to the space of `vectors`; at 16 bits the centroids alone."""
     encoded = Quantizer(codec).encode(in_passages(vectors))
     if codec.bits == 16:
         return codec.restore(codec.float_centroids[encoded.codes])
@@ -50,7 +50,7 @@ def mean_error(codec: Codec, vectors: Array) -> float:
 
 
 @given(st.integers(1, 2**40))
-def test_cells_are_the_power_of_two_below_16_roots_within_both_bounds(vectors: int) -> None:
+def test_cell_count_is_a_power_of_two_within_bounds(vectors: int) -> None:
     count = cell_count(vectors)
     assert count & (count - 1) == 0
     assert 1 <= count <= MAX_CELLS
@@ -68,16 +68,16 @@ def test_cell_counts_by_hand(vectors: int, cells: int) -> None:
     assert cell_count(vectors) == cells
 
 
-def test_dimensions_are_padded_to_sixteens() -> None:
-    assert [padded(dim) for dim in (1, 15, 16, 17, 100, 128)] == [16, 16, 16, 32, 112, 128]
+def test_dimensions_are_padded_to_multiples_of_16() -> None:
+    assert [padded_dim(dim) for dim in (1, 15, 16, 17, 100, 128)] == [16, 16, 16, 32, 112, 128]
 
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("dim", [16, 24, 100])
-def test_inner_products_survive_the_maps(bits: int, dim: int) -> None:
+def test_maps_preserve_inner_products(bits: int, dim: int) -> None:
     vectors = unit_vectors(300, dim)
     codec = fitted(vectors, 8, bits)
-    assert (codec.dim, codec.width) == (dim, padded(dim))
+    assert (codec.dim, codec.width) == (dim, padded_dim(dim))
     queries = np.random.default_rng(1).standard_normal((5, dim)).astype(np.float32)
     mapped = vectors @ codec.forward
     np.testing.assert_allclose(codec.map_queries(queries) @ mapped.T, queries @ vectors.T, atol=1e-4)
@@ -85,7 +85,7 @@ def test_inner_products_survive_the_maps(bits: int, dim: int) -> None:
 
 
 @pytest.mark.parametrize("dim", [16, 24, 100])
-def test_more_bits_restore_vectors_better(dim: int) -> None:
+def test_more_bits_reduce_the_error(dim: int) -> None:
     vectors = unit_vectors(1500, dim)
     cells_alone = mean_error(fitted(vectors, 16, 16), vectors)
     errors = [mean_error(fitted(vectors, 16, bits), vectors) for bits in (1, 2, 4)]
@@ -93,7 +93,7 @@ def test_more_bits_restore_vectors_better(dim: int) -> None:
     assert errors[2] < 0.02
 
 
-def test_arrays_have_the_shapes_that_the_codec_declares() -> None:
+def test_array_shapes() -> None:
     codec = fitted(unit_vectors(300, 24), 10, 2)
     assert (codec.bits, codec.cells, codec.layers, codec.subspaces) == (2, 10, 4, 4)
     assert {name: (array.dtype.name, array.shape) for name, array in codec.arrays.items()} == {
@@ -111,7 +111,7 @@ def test_arrays_have_the_shapes_that_the_codec_declares() -> None:
     assert encoded.residual_offsets[-1] == len(encoded.residuals)
 
 
-def test_sixteen_bits_keep_no_residuals() -> None:
+def test_16_bits_have_no_residuals() -> None:
     codec = fitted(unit_vectors(300, 24), 10, 16)
     assert (codec.layers, codec.subspaces) == (0, 0)
     encoded = Quantizer(codec).encode(in_passages(unit_vectors(7, 24), 3))
@@ -120,15 +120,15 @@ def test_sixteen_bits_keep_no_residuals() -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_bits_are_what_a_dimension_takes_on_average(bits: int) -> None:
+def test_bits_per_dimension_hold_on_average(bits: int) -> None:
     vectors = unit_vectors(4000, 32)
     encoded = Quantizer(fitted(vectors, 16, bits)).encode(in_passages(vectors))
-    layers = unpacked(encoded.offsets, encoded.residuals, encoded.residual_offsets, 4)[0]
+    layers = unpack_streams(encoded.offsets, encoded.residuals, encoded.residual_offsets, 4)[0]
     assert layers.mean() == pytest.approx(bits, rel=0.1)
     assert layers.max() <= LAYERS[bits]
 
 
-def test_vectors_that_resemble_others_of_their_passage_cost_less_and_are_restored_better() -> None:
+def test_similar_vectors_of_a_passage_compress_better() -> None:
     chance = np.random.default_rng(0)
     themes = unit_vectors(300, 32).repeat(10, axis=0)
     alike = themes + 0.05 * chance.standard_normal(themes.shape).astype(np.float32)
@@ -141,7 +141,7 @@ def test_vectors_that_resemble_others_of_their_passage_cost_less_and_are_restore
 
 @pytest.mark.parametrize("bits", [1, 2, 4])
 @pytest.mark.parametrize("sample", [1, 2, 5, 10, 40])
-def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) -> None:
+def test_a_codec_fitted_on_few_vectors_generalizes(sample: int, bits: int) -> None:
     codec = fitted(unit_vectors(sample, 32), cell_count(sample), bits)
     others = unit_vectors(400, 32, seed=7)
     restored = round_trip(codec, others)
@@ -151,19 +151,19 @@ def test_a_codec_of_a_few_vectors_still_serves_others(sample: int, bits: int) ->
 
 
 @pytest.mark.parametrize("bits", BITS)
-def test_one_vector_makes_a_codec(bits: int) -> None:
+def test_a_codec_fits_on_one_vector(bits: int) -> None:
     vector = unit_vectors(1, 16)
     codec = fitted(vector, 1, bits)
     assert Quantizer(codec).encode(in_passages(vector)).codes.tolist() == [0]
     np.testing.assert_allclose(round_trip(codec, vector), vector, atol=0.1)
 
 
-def test_equal_vectors_make_a_codec() -> None:
+def test_a_codec_fits_on_equal_vectors() -> None:
     vectors = np.repeat(unit_vectors(1, 16), 40, axis=0)
     np.testing.assert_allclose(round_trip(fitted(vectors, 4, 2), vectors), vectors, atol=0.1)
 
 
-def test_float16_and_float32_vectors_encode_alike() -> None:
+def test_float16_and_float32_vectors_encode_equally() -> None:
     vectors = unit_vectors(300, 16).astype(np.float16)
     quantizer = Quantizer(fitted(vectors, 8, 2))
     half, single = (quantizer.encode(in_passages(each)) for each in (vectors, vectors.astype(np.float32)))
@@ -171,7 +171,7 @@ def test_float16_and_float32_vectors_encode_alike() -> None:
     np.testing.assert_array_equal(half.residuals, single.residuals)
 
 
-def test_the_seed_decides_everything() -> None:
+def test_the_same_seed_gives_the_same_codec() -> None:
     vectors = unit_vectors(400, 24)
     first, again, other = (fitted(vectors, 16, 2, seed=seed) for seed in (3, 3, 4))
     for name, array in first.arrays.items():
@@ -180,7 +180,7 @@ def test_the_seed_decides_everything() -> None:
 
 
 @pytest.mark.parametrize("bits", [2, 16])
-def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_codec_does_not_depend_on_the_number_of_threads(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, before = unit_vectors(3001, 24), torch.get_num_threads()
     codecs = []
     for threads in (1, 2, 3):
@@ -194,7 +194,7 @@ def test_any_number_of_threads_makes_the_same_codec(bits: int, monkeypatch: pyte
             np.testing.assert_array_equal(array, other.arrays[name])
 
 
-def test_centroids_are_read_as_their_bytes_times_their_scales() -> None:
+def test_centroids_are_bytes_times_scales() -> None:
     codec = fitted(unit_vectors(300, 16), 10, 2)
     read = codec.float_centroids
     assert read.shape == (12, 16), "rows are taken four at a time"
@@ -203,7 +203,7 @@ def test_centroids_are_read_as_their_bytes_times_their_scales() -> None:
     assert codec.largest_centroid == pytest.approx(np.linalg.norm(read, axis=1).max())
 
 
-def test_every_vector_goes_to_its_nearest_centroid_where_cells_are_few() -> None:
+def test_few_cells_are_assigned_exactly() -> None:
     vectors = unit_vectors(300, 16)
     quantizer = Quantizer(fitted(vectors, 16, 2))
     cells = quantizer.encode(in_passages(vectors)).codes
@@ -214,15 +214,15 @@ def test_every_vector_goes_to_its_nearest_centroid_where_cells_are_few() -> None
 
 
 @pytest.mark.parametrize("count", [1, 3, 63, 64, 65, 200])
-def test_a_few_centroids_are_all_compared_with(count: int) -> None:
+def test_nearest_is_exact_for_few_centroids(count: int) -> None:
     points, centroids = torch.from_numpy(unit_vectors(301, 24)), torch.from_numpy(unit_vectors(count, 24, seed=1))
     distances = torch.cdist(points.double(), centroids.double())
     chosen = distances.gather(1, nearest(points, centroids)[:, None])[:, 0]
     np.testing.assert_allclose(chosen, distances.min(dim=1).values, atol=1e-5)
 
 
-def test_groups_of_centroids_find_nearly_always_the_nearest() -> None:
-    points, centroids = (torch.from_numpy(unit_vectors(count, 16, seed=count)) for count in (700, GROUPS_FROM + 100))
+def test_nearest_is_nearly_exact_for_many_centroids() -> None:
+    points, centroids = (torch.from_numpy(unit_vectors(count, 16, seed=count)) for count in (700, MIN_GROUPED + 100))
     distances = torch.cdist(points, centroids)
     chosen = distances.gather(1, nearest(points, centroids)[:, None])[:, 0]
     best = distances.min(dim=1).values
@@ -231,7 +231,7 @@ def test_groups_of_centroids_find_nearly_always_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
-def test_centroids_are_means_of_points_near_them(k: int) -> None:
+def test_kmeans_centroids_are_means_of_their_points(k: int) -> None:
     points = torch.from_numpy(unit_vectors(400, 16))
     generator = torch.Generator().manual_seed(0)
     start = points[torch.randperm(len(points), generator=torch.Generator().manual_seed(0))[:k]]
@@ -244,24 +244,24 @@ def test_centroids_are_means_of_points_near_them(k: int) -> None:
     assert spread(centroids) < spread(start), "better than the sample that they started from"
 
 
-def test_as_many_centroids_as_points_are_the_points() -> None:
+def test_kmeans_with_one_centroid_per_point() -> None:
     points = torch.from_numpy(unit_vectors(30, 16))
     centroids = kmeans(points, 30, torch.Generator().manual_seed(0))
     assert float(torch.cdist(points, centroids).min(dim=1).values.max()) < 1e-3
 
 
-def test_many_centroids_on_a_cpu_come_group_by_group_and_are_as_many_as_asked() -> None:
-    points = torch.from_numpy(unit_vectors(4 * GROUPS_FROM, 16))
-    centroids = kmeans(points, GROUPS_FROM, torch.Generator().manual_seed(0))
-    assert centroids.shape == (GROUPS_FROM, 16)
+def test_kmeans_on_a_cpu_returns_k_centroids() -> None:
+    points = torch.from_numpy(unit_vectors(4 * MIN_GROUPED, 16))
+    centroids = kmeans(points, MIN_GROUPED, torch.Generator().manual_seed(0))
+    assert centroids.shape == (MIN_GROUPED, 16)
     assert centroids.isfinite().all()
-    start = points[:GROUPS_FROM]
+    start = points[:MIN_GROUPED]
     assert torch.cdist(points, centroids).min(dim=1).values.mean() < torch.cdist(points, start).min(dim=1).values.mean()
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("bits", BITS)
-def test_a_gpu_encodes_as_the_cpu_does(bits: int) -> None:
+def test_gpu_and_cpu_encode_equally(bits: int) -> None:
     vectors = unit_vectors(5000, 100)
     codec = fitted(vectors, 64, bits)
     here, there = (Quantizer(codec, device=device).encode(in_passages(vectors)) for device in ("cpu", "cuda"))
@@ -274,7 +274,7 @@ def test_a_gpu_encodes_as_the_cpu_does(bits: int) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_a_codec_fitted_on_a_gpu_is_as_good(bits: int) -> None:
+def test_a_codec_fitted_on_a_gpu_has_the_same_error(bits: int) -> None:
     vectors = unit_vectors(5000, 100)
     here, there = (mean_error(fitted(vectors, 64, bits, device=device), vectors) for device in ("cpu", "cuda"))
     assert there == pytest.approx(here, rel=0.05)

@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment leaves the index as it was before its change, or as it is after it."""
+"""A writer killed at any moment leaves the index in the state before or after its change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
 def run_benchmark(*arguments: str) -> str:
-    """What it prints; in a process of its own, since it forks."""
+    """Output of the benchmark, run in a process of its own because it forks."""
     run = subprocess.run([sys.executable, str(KILLS), *arguments], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
@@ -28,18 +28,18 @@ def kill(kills: int, seed: int) -> dict[str, int]:
     return {"before": before, "after": after, "broken": broken}
 
 
-def test_a_killed_writer_leaves_one_whole_state() -> None:
+def test_a_killed_writer_leaves_a_committed_state() -> None:
     found = kill(8, seed=1)
     assert found["broken"] == 0
     assert found["before"] + found["after"] == 8
 
 
 @pytest.mark.slow
-def test_two_hundred_killed_writers_leave_one_whole_state_each() -> None:
+def test_two_hundred_killed_writers_leave_committed_states() -> None:
     found = kill(200, seed=0)
     assert found["broken"] == 0
     assert found["before"] > 0
 
 
-def test_opening_while_another_process_writes_finds_a_whole_state() -> None:
+def test_opening_during_a_write_finds_a_committed_state() -> None:
     run_benchmark("--opens", "800")

@@ -27,7 +27,7 @@ from baleen.core.errors import (
 from baleen.core.types import Passage
 from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
-from baleen.index.index import MOST_SEGMENTS, Addition, Index
+from baleen.index.index import MAX_SEGMENTS, Addition, Index
 from baleen.index.protocol import Titled
 from baleen.index.store import NAME_ROLES
 from index_fakes import (
@@ -48,7 +48,7 @@ TEXTS = {"sea": "whale fish salt", "air": "gull wind", "land": "mouse grass oak 
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of TEXTS that is only ever copied."""
+    """An index of TEXTS that tests only copy."""
     root = tmp_path_factory.mktemp("original") / "index"
     Index.build(root, passages_of(TEXTS), ENCODER)
     return root
@@ -64,12 +64,12 @@ def files_under(root: Path) -> set[str]:
 
 
 def named_files(root: Path) -> set[str]:
-    """What an index consists of, and the lock."""
+    """The files of an index, and the lock."""
     return {entry.path for entry in format.read_manifest(root).files()} | {"manifest.json", "lock"}
 
 
 def assert_holds(index: Index, texts: dict[str, str], chance: random.Random | None = None) -> None:
-    """That `index` is an index of these texts, in every way that it can be asked."""
+    """Check that `index` holds exactly these texts, through every way of reading it."""
     assert len(index) == len(texts)
     assert sorted(index.pids()) == sorted(texts)
     for pid, text in texts.items():
@@ -96,7 +96,7 @@ def failing(passages: list[Passage]) -> Iterator[Passage]:
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 16])
-def test_what_is_built_can_be_opened_and_asked(tmp_path: Path, bits: int) -> None:
+def test_build_open_search(tmp_path: Path, bits: int) -> None:
     texts = random_texts(40)
     built = Index.build(tmp_path / "index", passages_of(texts), ENCODER, bits=bits)
     assert_holds(built, texts)
@@ -107,32 +107,32 @@ def test_what_is_built_can_be_opened_and_asked(tmp_path: Path, bits: int) -> Non
     assert files_under(tmp_path / "index") == named_files(tmp_path / "index")
 
 
-def test_one_passage_is_an_index(tmp_path: Path) -> None:
+def test_an_index_of_one_passage(tmp_path: Path) -> None:
     for bits in (2, 16):
         index = Index.build(tmp_path / f"{bits}", passages_of({"only": "one"}), ENCODER, bits=bits)
         assert_holds(index, {"only": "one"})
         assert search_one(index, ENCODER.encode_query("one")).pids == ("only",)
 
 
-def test_no_passages_are_no_index(tmp_path: Path) -> None:
+def test_building_without_passages_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no passages"):
         Index.build(tmp_path / "index", [], ENCODER)
     assert not (tmp_path / "index").exists()
 
 
-def test_a_passage_without_vectors_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_passage_without_vectors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="'blank' has no vectors"):
         Index.build(tmp_path / "index", passages_of({"full": "whale", "blank": ""}), ENCODER)
     assert not (tmp_path / "index").exists()
 
 
-def test_an_id_given_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="'sea' is given to more than one"):
         Index.build(tmp_path / "index", [*passages_of(TEXTS), *passages_of({"sea": "again"})], ENCODER)
     assert not (tmp_path / "index").exists()
 
 
-def test_an_index_is_not_replaced_unless_asked(root: Path) -> None:
+def test_an_existing_index_is_replaced_only_with_overwrite(root: Path) -> None:
     with pytest.raises(IndexExistsError, match="overwrite"):
         Index.build(root, passages_of({"new": "text"}), ENCODER)
     assert_holds(Index.open(root), TEXTS)
@@ -141,7 +141,7 @@ def test_an_index_is_not_replaced_unless_asked(root: Path) -> None:
     assert files_under(root) == named_files(root), "nothing of the old one is left"
 
 
-def test_an_index_is_built_into_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_building_into_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert_holds(Index.build(tmp_path, passages_of(TEXTS), ENCODER), TEXTS)
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -164,7 +164,7 @@ def test_a_failed_overwrite_leaves_the_old_index(root: Path) -> None:
     assert files_under(root) == named_files(root)
 
 
-def test_a_failed_change_closes_the_files_that_it_opened(root: Path) -> None:
+def test_a_failed_change_closes_its_files(root: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         with pytest.raises(OSError, match="gone"):
@@ -173,7 +173,7 @@ def test_a_failed_change_closes_the_files_that_it_opened(root: Path) -> None:
     assert [str(warning.message) for warning in caught] == []
 
 
-def test_the_old_index_answers_while_it_is_overwritten(root: Path) -> None:
+def test_the_old_index_answers_during_an_overwrite(root: Path) -> None:
     def watching() -> Iterator[Passage]:
         yield from passages_of({"new": "text"})
         assert_holds(Index.open(root), TEXTS)
@@ -192,7 +192,7 @@ def test_the_same_seed_builds_the_same_bytes(tmp_path: Path) -> None:
     assert manifests[0] == manifests[1] != manifests[2]
 
 
-def test_cells_may_be_asked_for(tmp_path: Path) -> None:
+def test_the_number_of_cells_can_be_set(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", passages_of(TEXTS), ENCODER, cells=3)
     assert index.info()["cells"] == 3
     assert_holds(index, TEXTS)
@@ -209,7 +209,7 @@ def test_added_passages_are_found(root: Path) -> None:
     assert_holds(Index.open(root), TEXTS | {"ice": "frost bear"})
 
 
-def test_a_passage_of_the_same_id_takes_the_place_of_the_old(root: Path) -> None:
+def test_adding_an_existing_id_replaces_the_passage(root: Path) -> None:
     index = Index.open(root)
     index.add(passages_of({"sea": "frost bear", "ice": "polar"}), ENCODER)
     assert_holds(index, TEXTS | {"sea": "frost bear", "ice": "polar"})
@@ -226,7 +226,7 @@ def test_adding_nothing_changes_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize("passages", [{"ice": ""}, {"ice": "frost", "blank": " "}])
-def test_a_passage_without_vectors_is_not_added(root: Path, passages: dict[str, str]) -> None:
+def test_adding_a_passage_without_vectors_is_refused(root: Path, passages: dict[str, str]) -> None:
     index = Index.open(root)
     with pytest.raises(CorpusError, match="has no vectors"):
         index.add(passages_of(passages), ENCODER)
@@ -243,7 +243,7 @@ def test_a_failed_addition_changes_nothing(root: Path) -> None:
     assert files_under(root) == named_files(root)
 
 
-def test_an_id_added_twice_at_once_is_refused(root: Path) -> None:
+def test_adding_a_duplicate_id_is_refused(root: Path) -> None:
     index = Index.open(root)
     with pytest.raises(CorpusError, match="'ice' is given to more than one"):
         index.add([*passages_of({"ice": "frost"}), *passages_of({"ice": "bear"})], ENCODER)
@@ -266,9 +266,9 @@ def test_deleted_passages_are_never_returned(root: Path) -> None:
             each.vectors("sea")
 
 
-def test_an_id_that_is_not_there_stops_the_deletion_unless_allowed(root: Path) -> None:
+def test_deleting_an_unknown_id_needs_missing_ok(root: Path) -> None:
     index = Index.open(root)
-    with pytest.raises(QueryError, match=r"'nothing' \(1 such\); nothing was deleted"):
+    with pytest.raises(QueryError, match=r"'nothing' \(unknown ids: 1\); nothing was deleted"):
         index.delete(["sea", "nothing"])
     assert_holds(index, TEXTS)
     assert index.delete(["sea", "nothing"], missing_ok=True) == 1
@@ -278,7 +278,7 @@ def test_an_id_that_is_not_there_stops_the_deletion_unless_allowed(root: Path) -
     assert index.manifest.generation == generation
 
 
-def test_an_id_with_half_a_character_is_no_passages(root: Path) -> None:
+def test_an_id_with_an_unpaired_surrogate_is_unknown(root: Path) -> None:
     index, half = Index.open(root), "sea\udcff"
     with pytest.raises(QueryError):
         index.passage(half)
@@ -298,7 +298,7 @@ def test_a_deleted_id_can_be_added_again(root: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [2, 16])
-def test_compacting_keeps_ids_and_vectors_and_gives_bytes_back(tmp_path: Path, bits: int) -> None:
+def test_compact_keeps_passages_and_frees_space(tmp_path: Path, bits: int) -> None:
     texts = random_texts(60)
     index = Index.build(tmp_path / "index", passages_of(texts), ENCODER, bits=bits)
     index.add(
@@ -322,7 +322,7 @@ def test_compacting_keeps_ids_and_vectors_and_gives_bytes_back(tmp_path: Path, b
     assert index.bytes == sum((index.root / name).stat().st_size for name in named_files(index.root) - {"lock"})
 
 
-def test_compacting_what_is_compact_does_nothing(root: Path) -> None:
+def test_compacting_a_compact_index_changes_nothing(root: Path) -> None:
     index = Index.open(root)
     generation = index.manifest.generation
     assert index.compact() == 0
@@ -333,16 +333,16 @@ def test_compacting_what_is_compact_does_nothing(root: Path) -> None:
     ("first", "replaced", "segments"),
     [([6], "p0", 2), ([2, 6], "p0", 3), ([2, 6], "p3", 3), ([2, 2, 6], "p1", 3)],
 )
-def test_many_additions_are_merged_in_their_order(
+def test_many_small_segments_are_merged_in_order(
     tmp_path: Path, first: list[int], replaced: str, segments: int
 ) -> None:
-    sizes = [*first, *[1] * (MOST_SEGMENTS - len(first))]
+    sizes = [*first, *[1] * (MAX_SEGMENTS - len(first))]
     texts = random_texts(sum(sizes))
     waiting = iter(passages_of(texts))
     index = Index.build(tmp_path / "index", islice(waiting, sizes[0]), ENCODER)
     for size in sizes[1:]:
         index.add(islice(waiting, size), ENCODER)
-    assert len(index.segments) == MOST_SEGMENTS
+    assert len(index.segments) == MAX_SEGMENTS
     index.add(passages_of({replaced: "frost bear"}), ENCODER)
     del texts[replaced]
     texts[replaced] = "frost bear"
@@ -354,26 +354,26 @@ def test_many_additions_are_merged_in_their_order(
     assert files_under(index.root) == named_files(index.root)
 
 
-def test_an_addition_stands_though_the_merge_after_it_fails(
+def test_an_addition_survives_a_failed_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     index = Index.build(tmp_path / "index", passages_of({"p0": "sea"}), ENCODER)
-    texts = random_texts(MOST_SEGMENTS + 2)
+    texts = random_texts(MAX_SEGMENTS + 2)
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
         patched.setattr("baleen.index.index.merge_segments", Mock(side_effect=full))
-        for pid in list(texts)[: MOST_SEGMENTS + 1]:
+        for pid in list(texts)[: MAX_SEGMENTS + 1]:
             assert index.add(passages_of({pid: texts[pid]}), ENCODER) == 1
     assert "small segments stay as they are until the next addition" in caplog.text
-    assert len(index.segments) > MOST_SEGMENTS
+    assert len(index.segments) > MAX_SEGMENTS
     last = list(texts)[-1]
     index.add(passages_of({last: texts[last]}), ENCODER)
-    assert len(index.segments) < MOST_SEGMENTS
+    assert len(index.segments) < MAX_SEGMENTS
     assert_holds(Index.open(index.root), texts)
     assert files_under(index.root) == named_files(index.root)
 
 
-def test_one_string_is_no_list_of_ids(root: Path) -> None:
+def test_a_string_is_refused_as_a_list_of_ids(root: Path) -> None:
     index, query = Index.open(root), ENCODER.encode_query("whale")
     with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
         index.delete("sea")
@@ -392,8 +392,8 @@ def test_one_string_is_no_list_of_ids(root: Path) -> None:
     assert_holds(index, TEXTS)
 
 
-def test_an_update_takes_the_place_of_whole_documents(tmp_path: Path) -> None:
-    """In one change; passages of no document, and of those that nothing comes of, stay."""
+def test_update_replaces_whole_documents(tmp_path: Path) -> None:
+    """In one change; passages without a document and documents that are not updated stay."""
     texts = {"a#1": "sea", "a#2": "whale", "a#3": "ice", "b#1": "bear", "alone": "frost"}
     index = Index.build(tmp_path / "index", passages_of(texts), ENCODER)
     generation = index.manifest.generation
@@ -410,7 +410,7 @@ def test_an_update_takes_the_place_of_whole_documents(tmp_path: Path) -> None:
     assert index.update(passages_of({"a#9": "sea"}), ENCODER) == Addition(1, 0, 0), "where nobody tells of documents"
 
 
-def test_a_state_that_cannot_be_opened_leaves_the_one_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_open_keeps_the_previous_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index.open(root)
     with monkeypatch.context() as patched:
         patched.setattr("baleen.index.snapshot.Segment", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
@@ -433,7 +433,7 @@ def emptied(root: Path) -> Index:
     return index
 
 
-def test_every_passage_may_be_deleted(emptied: Index) -> None:
+def test_all_passages_can_be_deleted(emptied: Index) -> None:
     for index in (emptied, Index.open(emptied.root)):
         assert len(index) == 0
         assert list(index.pids()) == []
@@ -442,7 +442,7 @@ def test_every_passage_may_be_deleted(emptied: Index) -> None:
         index.verify()
 
 
-def test_an_emptied_index_takes_passages_again(emptied: Index) -> None:
+def test_passages_can_be_added_to_an_emptied_index(emptied: Index) -> None:
     emptied.add(passages_of(TEXTS), ENCODER)
     assert_holds(emptied, TEXTS)
 
@@ -458,7 +458,7 @@ def test_an_emptied_index_can_be_compacted(emptied: Index) -> None:
 
 
 @pytest.mark.parametrize(("bits", "seed"), [(2, 0), (16, 1), (1, 2), (4, 3)])
-def test_any_sequence_of_changes_leaves_what_a_dict_would_hold(tmp_path: Path, bits: int, seed: int) -> None:
+def test_random_changes_equal_a_dict(tmp_path: Path, bits: int, seed: int) -> None:
     chance = random.Random(seed)
     model = random_texts(12, seed=seed)
     index = Index.build(tmp_path / "index", passages_of(model), ENCODER, bits=bits, seed=seed)
@@ -494,7 +494,7 @@ def pids_titled(index: Index, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def forget_names(root: Path) -> None:
-    """Make an index one that was built before names were kept."""
+    """Remove the name arrays, which older indexes lack."""
     manifest = format.read_manifest(root)
     left = (
         replace(entry, files={role: file for role, file in entry.files.items() if role not in NAME_ROLES})
@@ -534,7 +534,7 @@ def test_titled_follows_additions_and_deletions(named: Index) -> None:
         assert pids_titled(index, ["vardal", "humpback whale", "tromsk", "vardal ship"]) == expected
 
 
-def test_a_title_of_too_many_passages_is_reported_as_such(named: Index) -> None:
+def test_titled_reports_too_many_passages(named: Index) -> None:
     named.add(titled({f"v{number}": "Vardal" for number in range(MAX_SAME_TITLE - 2)}), ENCODER)
     assert len(pids_titled(named, ["vardal"])[0]) == MAX_SAME_TITLE
     named.add(titled({"one more": "Vardal"}), ENCODER)
@@ -545,7 +545,7 @@ def test_a_title_of_too_many_passages_is_reported_as_such(named: Index) -> None:
     assert named.titled(["vardal", "deep choir"]) == [Titled(too_many=True), Titled(("c",))]
 
 
-def test_an_index_of_before_names_were_kept_knows_them_by_its_titles(named: Index) -> None:
+def test_an_index_without_name_arrays_derives_them_from_titles(named: Index) -> None:
     named.add(titled({"d": "Vardal", "gone": "Tromsk"}), ENCODER)
     named.delete(["gone"])
     asked, expected = (*ASKED, "tromsk"), pids_titled(named, (*ASKED, "tromsk"))
@@ -562,7 +562,7 @@ def test_an_index_of_before_names_were_kept_knows_them_by_its_titles(named: Inde
     assert files_under(named.root) == named_files(named.root)
 
 
-def test_an_index_of_before_names_were_kept_searches_as_ever(named: Index) -> None:
+def test_an_index_without_name_arrays_can_be_searched(named: Index) -> None:
     queries = [ENCODER.encode_query("text of v"), ENCODER.encode_query("s")]
     boosted = [["c"], ["n", "s"]]
     before = search_all(named, queries, 2, boosted=boosted, boost=3.0)
@@ -579,22 +579,24 @@ def test_an_emptied_index_has_no_titles(emptied: Index) -> None:
 # The encoder
 
 
-def test_another_encoder_is_refused_by_both_names(root: Path) -> None:
+def test_another_encoder_is_refused_with_both_fingerprints(root: Path) -> None:
     index, other = Index.open(root), WordEncoder(name="other")
-    with pytest.raises(EncoderMismatchError, match=f"{ENCODER.fingerprint[:12]}, but {other.fingerprint[:12]} asks"):
+    with pytest.raises(
+        EncoderMismatchError, match=f"{ENCODER.fingerprint[:12]}, but the encoder given is {other.fingerprint[:12]}"
+    ):
         index.add(passages_of({"ice": "frost"}), other)
     assert_holds(index, TEXTS)
     index.check_encoder(ENCODER.fingerprint)
 
 
-def test_the_encoder_is_held_against_the_newest_state(root: Path) -> None:
+def test_the_encoder_is_checked_against_the_newest_state(root: Path) -> None:
     index, other = Index.open(root), WordEncoder(name="other")
     Index.build(root, passages_of(TEXTS), other, overwrite=True)
     with pytest.raises(EncoderMismatchError):
         index.add(passages_of({"ice": "frost"}), ENCODER)
 
 
-def test_the_focus_of_the_encoder_goes_with_the_index(tmp_path: Path) -> None:
+def test_the_index_stores_the_focus_of_its_encoder(tmp_path: Path) -> None:
     for focus in ((32, 8), (None, None), (4, None)):
         Index.build(tmp_path / "index", passages_of(TEXTS), WordEncoder(focus=focus), overwrite=True)
         assert Index.open(tmp_path / "index").focus == focus
@@ -615,14 +617,14 @@ def test_a_change_starts_from_the_newest_state(root: Path) -> None:
     assert_holds(first, expected)
 
 
-def test_a_state_that_is_open_outlives_changes_by_others(root: Path) -> None:
+def test_an_open_index_survives_changes_by_others(root: Path) -> None:
     reader, writer = Index.open(root), Index.open(root)
     writer.delete(["sea"])
     writer.compact()
     assert_holds(reader, TEXTS)
 
 
-def test_a_folder_that_was_made_anew_is_noticed(root: Path) -> None:
+def test_a_rebuilt_folder_is_noticed(root: Path) -> None:
     index = Index.open(root)
     shutil.rmtree(root)
     Index.build(root, passages_of({"new": "text of another index"}), ENCODER)
@@ -631,9 +633,9 @@ def test_a_folder_that_was_made_anew_is_noticed(root: Path) -> None:
     Index.open(root).verify()
 
 
-def test_while_one_writes_another_is_refused(root: Path) -> None:
+def test_a_second_writer_is_refused(root: Path) -> None:
     index = Index.open(root)
-    with format.writing(root):
+    with format.write_lock(root):
         for change in (
             lambda: index.add(passages_of({"ice": "frost"}), ENCODER),
             lambda: index.delete(["sea"]),
@@ -649,7 +651,7 @@ def test_while_one_writes_another_is_refused(root: Path) -> None:
 # Broken folders
 
 
-def test_no_index_is_said_so(tmp_path: Path) -> None:
+def test_opening_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexNotFoundError, match="build one with"):
         Index.open(tmp_path)
 
@@ -658,7 +660,7 @@ def every_file(root: Path) -> list[Path]:
     return [root / entry.path for entry in format.read_manifest(root).files() if entry.bytes]
 
 
-def test_a_truncated_or_missing_file_is_found_on_opening(root: Path) -> None:
+def test_open_finds_truncated_and_missing_files(root: Path) -> None:
     for path in every_file(root):
         content = path.read_bytes()
         path.write_bytes(content[:-1])
@@ -671,7 +673,7 @@ def test_a_truncated_or_missing_file_is_found_on_opening(root: Path) -> None:
     Index.open(root).verify()
 
 
-def test_an_altered_file_is_found_by_verify(root: Path) -> None:
+def test_verify_finds_altered_files(root: Path) -> None:
     index = Index.open(root)
     for path in every_file(root):
         content = path.read_bytes()
@@ -682,7 +684,7 @@ def test_an_altered_file_is_found_by_verify(root: Path) -> None:
     assert index.verify() == len(list(index.manifest.files()))
 
 
-def test_a_broken_index_may_be_rebuilt_as_its_message_says(root: Path) -> None:
+def test_a_corrupt_index_can_be_overwritten(root: Path) -> None:
     (root / format.MANIFEST).write_text("{")
     with pytest.raises(IndexCorruptError, match="rebuild the index"):
         Index.open(root)
@@ -690,7 +692,7 @@ def test_a_broken_index_may_be_rebuilt_as_its_message_says(root: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": "baleen-index", "format_version": 1}'])
-def test_a_failed_rebuild_leaves_a_broken_or_older_index_as_it_was(root: Path, content: str) -> None:
+def test_a_failed_rebuild_keeps_a_corrupt_or_older_index(root: Path, content: str) -> None:
     (root / format.MANIFEST).write_text(content)
     before = {name: (root / name).read_bytes() for name in files_under(root)}
     folders = set(root.iterdir())
@@ -700,7 +702,7 @@ def test_a_failed_rebuild_leaves_a_broken_or_older_index_as_it_was(root: Path, c
     assert {name: (root / name).read_bytes() for name in files_under(root)} == before
 
 
-def test_a_manifest_that_is_not_ours_is_not_ours_to_replace(root: Path) -> None:
+def test_a_foreign_manifest_is_never_overwritten(root: Path) -> None:
     (root / format.MANIFEST).write_text('{"format": "of others"}')
     before = files_under(root)
     for overwrite in (True, False):
@@ -709,7 +711,7 @@ def test_a_manifest_that_is_not_ours_is_not_ours_to_replace(root: Path) -> None:
     assert files_under(root) == before
 
 
-def test_the_info_counts_what_is_there(root: Path) -> None:
+def test_info_counts(root: Path) -> None:
     index = Index.open(root)
     index.add(passages_of({"ice": "frost bear"}), ENCODER)
     index.delete(["sea"])

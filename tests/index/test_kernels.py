@@ -1,4 +1,4 @@
-"""Every kernel against the loop that its docstring describes."""
+"""Every kernel against a plain loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from baleen.index.codec.residuals import decode_passage
-from baleen.index.cpu import kernels
-from baleen.index.cpu.kernels import BYTE_ZERO, EMPTY
+from baleen.index.cpu.kernels import gather, score, tables
+from baleen.index.cpu.kernels.tables import NO_VECTOR, ZERO_BYTE
+from baleen.index.cpu.memory import aligned
 from baleen.index.cpu.simd import LANES
 from baleen.index.cpu.tables import TABLE_MAX
 from baleen.index.scoring import focus, maxsim
@@ -31,16 +32,16 @@ def chance(seed: int = 0) -> np.random.Generator:
 
 
 def aligned_copy(array: Array) -> Array:
-    out = kernels.aligned(array.shape, array.dtype)
+    out = aligned(array.shape, array.dtype)
     out[...] = array
     return out
 
 
 def random_scores(blocks: int, cells: int, lanes: list[int], seed: int = 0, spread: int = 300) -> Array:
-    """(blocks, cells, 64) int16, small enough to tie often; lanes without a vector are EMPTY."""
+    """(blocks, cells, 64) int16, small enough to tie often; lanes without a vector are NO_VECTOR."""
     scores = chance(seed).integers(-spread, spread, size=(blocks, cells, LANES)).astype(np.int16)
     for block, count in enumerate(lanes):
-        scores[block, :, count:] = EMPTY
+        scores[block, :, count:] = NO_VECTOR
     return aligned_copy(scores)
 
 
@@ -72,7 +73,7 @@ class Passages:
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float32])
 def test_aligned_arrays_start_at_a_cache_line(kind: type) -> None:
     for shape in [(0,), (1,), (3, 5), (2, 7, 64)]:
-        array = kernels.aligned(shape, kind)
+        array = aligned(shape, kind)
         assert (array.shape, array.dtype) == (shape, np.dtype(kind))
         assert not array.size or array.ctypes.data % 64 == 0
 
@@ -82,25 +83,25 @@ def test_aligned_arrays_start_at_a_cache_line(kind: type) -> None:
     matches=st.lists(st.integers(-19_000, 19_000) | st.integers(-3, 3), min_size=1, max_size=150),
     keep=st.integers(1, 160),
 )
-def test_a_focused_sum_is_that_of_the_largest(matches: list[int], keep: int) -> None:
-    padded = np.full(-(-len(matches) // LANES) * LANES, EMPTY, np.int16)
+def test_focused_sum_adds_the_largest(matches: list[int], keep: int) -> None:
+    padded = np.full(-(-len(matches) // LANES) * LANES, NO_VECTOR, np.int16)
     padded[: len(matches)] = matches
-    assert kernels.focused_sum(padded, len(matches), keep) == slow_focus(matches, keep)
+    assert score.focused_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
 @UNHURRIED
 @given(values=st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 4), min_size=1, max_size=60), data=st.data())
-def test_the_largest_are_selected_with_ties_to_the_earlier(values: list[int], data: st.DataObject) -> None:
+def test_select_largest_breaks_ties_by_position(values: list[int], data: st.DataObject) -> None:
     limit = data.draw(st.integers(1, len(values) + 3))
-    assert kernels.select_largest(np.array(values, np.int32), limit).tolist() == slow_largest(values, limit)
+    assert gather.select_largest(np.array(values, np.int32), limit).tolist() == slow_largest(values, limit)
 
 
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 9000])
 @pytest.mark.parametrize("spread", [1, 2, 50, 10**6, 2**31 - 1])
 @pytest.mark.parametrize("limit", [1, 100, 4000])
-def test_the_largest_of_many_are_selected_alike(size: int, spread: int, limit: int) -> None:
+def test_select_largest_of_many_values(size: int, spread: int, limit: int) -> None:
     values = chance(size).integers(-spread, spread, size=size).astype(np.int32)
-    assert kernels.select_largest(values, limit).tolist() == slow_largest(values.tolist(), limit)
+    assert gather.select_largest(values, limit).tolist() == slow_largest(values.tolist(), limit)
 
 
 def slow_largest(values: list[int], limit: int) -> list[int]:
@@ -113,15 +114,15 @@ def test_cell_scores_are_rounded_products(cells: int, dim: int, lanes: int) -> N
     centroids = aligned_copy(chance(1).standard_normal((-(-cells // 4) * 4, dim)).astype(np.float32))
     queries = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     blocks = -(-cells // LANES)
-    scores, best = kernels.aligned((cells, LANES), np.int16), kernels.aligned((blocks, LANES), np.int16)
-    score_bytes = kernels.aligned((cells, LANES), np.uint8)
+    scores, best = aligned((cells, LANES), np.int16), aligned((blocks, LANES), np.int16)
+    score_bytes = aligned((cells, LANES), np.uint8)
     middle = blocks // 2
     for start, stop in [(middle, blocks), (0, middle)]:  # as two threads would share them
-        kernels.cell_scores(centroids, queries, lanes, (100.0, 10.0), scores, score_bytes, best, start, stop)
+        tables.cell_scores(centroids, queries, lanes, (100.0, 10.0), scores, score_bytes, best, start, stop)
     exact = centroids[:cells].astype(np.float64) @ queries
     assert np.abs(scores[:, :lanes] - 100 * exact[:, :lanes]).max() <= 0.5 + 1e-3
-    assert (scores[:, lanes:] == EMPTY).all()
-    expected = np.clip(10 * exact[:, :lanes] + BYTE_ZERO, 0, 255)
+    assert (scores[:, lanes:] == NO_VECTOR).all()
+    expected = np.clip(10 * exact[:, :lanes] + ZERO_BYTE, 0, 255)
     assert np.abs(score_bytes[:, :lanes] - expected).max() <= 0.5 + 1e-3
     assert (score_bytes[:, lanes:] == 0).all()
     for block in range(blocks):
@@ -140,26 +141,26 @@ def block_bests(scores: Array) -> Array:
 @pytest.mark.parametrize("cells", [1, 5, 64, 70, 400])
 @pytest.mark.parametrize("probes", [1, 2, 5, 400])
 @pytest.mark.parametrize("spread", [3, 10_000])
-def test_probed_cells_are_the_best_of_each_lane_with_ties_by_number(cells: int, probes: int, spread: int) -> None:
+def test_probe_cells_takes_the_best_of_each_lane(cells: int, probes: int, spread: int) -> None:
     probes = min(probes, cells)
     scores = random_scores(2, cells, [64, 7], spread=spread)
     found = np.empty((71, probes), np.int32)
     for start, stop in [(30, 71), (0, 30)]:
-        kernels.probe_cells(scores, block_bests(scores), found, start, stop)
+        gather.probe_cells(scores, block_bests(scores), found, start, stop)
     for lane in range(71):
         column = scores[lane // LANES, :, lane % LANES].astype(np.int64)
         assert found[lane].tolist() == np.argsort(-column, kind="stable")[:probes].tolist()
 
 
-def test_more_ties_than_the_first_buffer_holds_are_probed_all_the_same() -> None:
+def test_probe_cells_with_more_ties_than_its_buffer() -> None:
     scores = random_scores(1, 3000, [1], spread=1)
     scores[:] = 7
     found = np.empty((1, 60), np.int32)
-    kernels.probe_cells(scores, block_bests(scores), found, 0, 1)
+    gather.probe_cells(scores, block_bests(scores), found, 0, 1)
     assert found[0].tolist() == list(range(60))
 
 
-def test_an_inverted_file_lists_each_passage_once_in_each_of_its_cells() -> None:
+def test_the_inverted_file_lists_each_passage_once_per_cell() -> None:
     passages = Passages(60, 20, 2)
     cells, offsets, postings = invert(passages.codes, passages.offsets)
     expected: dict[int, list[int]] = {}
@@ -188,7 +189,7 @@ def slow_gather(scores: Array, cells: Array, lists: dict[int, list[int]], allowe
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
 @pytest.mark.parametrize("edges", [[0, 50], [0, 7, 50], [0, 1, 2, 49, 50], [30, 50]])
-def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: type, edges: list[int]) -> None:
+def test_evidence_sums_the_best_gain_of_each_lane(kind: type, edges: list[int]) -> None:
     passages = Passages(50, 30, 2)
     segment_cells, offsets, postings = invert(passages.codes, passages.offsets)
     lists = {int(cell): postings[offsets[i] : offsets[i + 1]].tolist() for i, cell in enumerate(segment_cells)}
@@ -199,13 +200,13 @@ def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: t
     ):
         scores = random_scores(2, 33, [64, 6], seed=search)  # cells 30 to 32 do not occur in the segment
         cells = np.empty((lanes, probes), np.int32)
-        kernels.probe_cells(scores, block_bests(scores), cells, 0, lanes)
+        gather.probe_cells(scores, block_bests(scores), cells, 0, lanes)
         allowed = chance(search).random(50) < share
-        starts, ends, gains = kernels.probed_lists(segment_cells, offsets, scores, cells)
-        places, found = kernels.skip_rows(postings, starts, ends, edges[0]), {}
+        starts, ends, gains = gather.probed_lists(segment_cells, offsets, scores, cells)
+        places, found = gather.seek_rows(postings, starts, ends, edges[0]), {}
         for first, stop in pairwise(edges):
             rows, evidence = np.empty(stop - first, np.int64), np.empty(stop - first, np.int32)
-            count = kernels.gather(postings, places, ends, gains, allowed, first, stop, tally, rows, evidence)
+            count = gather.gather_evidence(postings, places, ends, gains, allowed, first, stop, tally, rows, evidence)
             assert len({*rows[:count].tolist()}) == count
             found |= dict(zip(rows[:count].tolist(), evidence[:count].tolist(), strict=True))
         expected = slow_gather(scores, cells, lists, allowed)
@@ -213,37 +214,37 @@ def test_gathering_sums_the_best_gain_of_each_lane_stretch_after_stretch(kind: t
         np.testing.assert_array_equal(places, ends)
 
 
-def test_a_list_without_rows_to_skip_to_ends_where_it_ends() -> None:
+def test_skipping_past_the_end_of_a_list() -> None:
     postings = np.array([2, 5, 9, 0, 3], np.uint16)
     starts, ends = np.array([[0, 3, 0]]), np.array([[3, 5, 0]])  # the last one is empty
     for first, expected in [(0, [0, 3, 0]), (1, [0, 4, 0]), (3, [1, 4, 0]), (9, [2, 5, 0]), (10, [3, 5, 0])]:
-        assert kernels.skip_rows(postings, starts, ends, first).tolist() == [expected]
+        assert gather.seek_rows(postings, starts, ends, first).tolist() == [expected]
 
 
 LAYOUTS = [((3, 0), (2, 0)), ((64, 5), (32, 8)), ((65, 70), (32, 8)), ((1, 1), (1, 1)), ((100, 0), (100, 0))]
 
 
 def blocks_of(lanes: tuple[int, int]) -> list[int]:
-    """How many real lanes each block has, the claim's blocks first."""
+    """Number of lanes with a vector in each block, the claim's blocks first."""
     return [min(LANES, count - start) for count in lanes for start in range(0, count, LANES)]
 
 
 def slow_both(best: Array, lanes: tuple[int, int], keep: tuple[int, int]) -> int:
-    """(blocks, 64) best matches -> the focused sum, with the facts at a block of their own."""
+    """(blocks, 64) best matches -> the focused sum; the facts start a new block."""
     flat, split = best.ravel().tolist(), -(-lanes[0] // LANES) * LANES
     return slow_focus(flat[: lanes[0]], keep[0]) + slow_focus(flat[split : split + lanes[1]], keep[1])
 
 
 @pytest.mark.parametrize("spread", [4, 256])  # ties, and all bytes
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep: tuple[int, int], spread: int) -> None:
+def test_pruning_scores_by_centroids(lanes: tuple[int, int], keep: tuple[int, int], spread: int) -> None:
     passages, rows, counts = Passages(40, 25, 2), np.array([0, 3, 7, 8, 39]), blocks_of(lanes)
     score_bytes = aligned_copy(chance(3).integers(spread, size=(len(counts), 25, LANES)).astype(np.uint8))
     for block, count in enumerate(counts):
         score_bytes[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
-        kernels.prune(score_bytes, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
+        score.score_by_centroids(score_bytes, passages.codes, passages.offsets, rows, lanes, keep, out, start, stop)
     for row, found in zip(rows.tolist(), out.tolist(), strict=True):
         best = score_bytes[:, passages.codes[passages.tokens(row)]].max(axis=1)  # (blocks, 64)
         assert found == slow_both(best, lanes, keep)
@@ -251,15 +252,15 @@ def test_pruning_takes_every_token_for_its_centroid(lanes: tuple[int, int], keep
 
 @UNHURRIED
 @given(matches=st.lists(st.integers(0, 255) | st.integers(0, 2), min_size=1, max_size=150), keep=st.integers(1, 160))
-def test_a_focused_sum_of_bytes_is_that_of_the_largest(matches: list[int], keep: int) -> None:
+def test_focused_byte_sum_adds_the_largest(matches: list[int], keep: int) -> None:
     padded = np.zeros(-(-len(matches) // LANES) * LANES, np.uint8)
     padded[: len(matches)] = matches
-    assert kernels.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
+    assert score.focused_byte_sum(padded, len(matches), keep) == slow_focus(matches, keep)
 
 
 @pytest.mark.parametrize(("subspaces", "layers"), [(2, 1), (6, 3), (16, 4), (16, 7)])
 @pytest.mark.parametrize(("lanes", "keep"), LAYOUTS)
-def test_refining_adds_what_each_byte_is_worth_to_what_the_references_are(
+def test_refining_scores_by_centroids_and_residuals(
     lanes: tuple[int, int], keep: tuple[int, int], subspaces: int, layers: int
 ) -> None:
     blocks = blocks_of(lanes)
@@ -273,7 +274,7 @@ def test_refining_adds_what_each_byte_is_worth_to_what_the_references_are(
         lane_offsets[block, :, count:] = 0
     out = np.empty(len(rows), np.int32)
     for start, stop in [(2, 5), (0, 2)]:
-        kernels.refine(
+        score.score_by_residuals(
             scores, interleaved(worth), lane_offsets, subspaces, passages.codes, passages.offsets, passages.residuals,
             passages.residual_offsets, rows, lanes, keep, out, start, stop,
         )  # fmt: skip
@@ -290,37 +291,37 @@ def test_refining_adds_what_each_byte_is_worth_to_what_the_references_are(
 
 
 def interleaved(entries: Array) -> Array:
-    """Lanes 0 to 63 in the order of bytes that the kernels want: 0, 32, 1, 33, ..."""
+    """Lanes 0 to 63 in the byte order of the lookup tables: 0, 32, 1, 33, ..."""
     order = np.arange(LANES).reshape(2, -1).T.ravel()
     return aligned_copy(entries[..., order])
 
 
 @pytest.mark.parametrize(("dim", "axes"), [(24, 32), (32, 32), (1, 4)])
-def test_lanes_are_products_with_the_axes(dim: int, axes: int) -> None:
+def test_map_lanes_multiplies_by_the_axes(dim: int, axes: int) -> None:
     rows = aligned_copy(chance(1).standard_normal((axes, dim)).astype(np.float32))
     vectors = aligned_copy(chance(2).standard_normal((dim, LANES)).astype(np.float32))
     out = np.full((axes, LANES), np.nan, np.float32)
-    kernels.map_lanes(rows, vectors, out)
+    tables.map_lanes(rows, vectors, out)
     np.testing.assert_allclose(out, rows.astype(np.float64) @ vectors, atol=1e-4)
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(layers: int) -> None:
+def test_lookup_tables_hold_quantized_products(layers: int) -> None:
     books = chance(1).standard_normal((layers, 4, 256, 8)).astype(np.float32)
     queries = chance(2).standard_normal((32, LANES)).astype(np.float32)
     exact = np.einsum("kscw,swl->kscl", books.astype(np.float64), queries.reshape(4, 8, LANES))
 
     table, lowest = np.empty((4 * layers, 256, LANES), np.float32), np.empty((4 * layers, LANES), np.float32)
-    kernels.lookup_floats(books, queries, table)
+    tables.lookup_floats(books, queries, table)
     np.testing.assert_allclose(table, exact.reshape(table.shape), atol=1e-4)
 
-    widest = kernels.lookup_range(table, lowest)
+    widest = tables.lookup_range(table, lowest)
     np.testing.assert_array_equal(lowest, table.min(axis=1))
     assert widest == pytest.approx((table.max(axis=1) - table.min(axis=1)).max(), rel=1e-6)
 
     entries, offsets = np.empty(table.shape, np.uint8), np.empty((layers + 1, LANES), np.int16)
     step = widest / TABLE_MAX
-    kernels.lookup_bytes(table, lowest, 1 / step, entries, offsets)
+    tables.lookup_bytes(table, lowest, 1 / step, entries, offsets)
     assert entries.max() == TABLE_MAX
     steps = (table - lowest[:, None]) / step
     order = np.arange(LANES).reshape(2, -1).T.ravel()
@@ -330,13 +331,13 @@ def test_lookup_tables_hold_products_in_steps_counted_from_the_lowest(layers: in
         np.testing.assert_allclose(offsets[count], last.sum(axis=0) / step, atol=0.51)
 
 
-def test_decoding_adds_what_is_restored_to_the_centroid() -> None:
+def test_decoding_adds_residuals_to_centroids() -> None:
     centroids = chance(1).standard_normal((12, 32)).astype(np.float32)
     books = chance(2).standard_normal((3, 4, 256, 8)).astype(np.float32)
     passages, rows = Passages(10, 12, 4), np.array([2, 3, 9])
     kept = np.concatenate([passages.tokens(row) for row in rows])
     out = np.full((len(kept), 32), np.nan, np.float32)
-    kernels.decode_rows(
+    score.decode_rows(
         centroids, books, passages.codes, passages.offsets, passages.residuals, passages.residual_offsets, rows, out
     )
     start = 0
@@ -350,13 +351,13 @@ def test_decoding_adds_what_is_restored_to_the_centroid() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("dim", [16, 48])
-def test_vectors_are_scored_as_maxsim_does(blocks: int, dim: int) -> None:
+def test_score_vectors_equals_maxsim(blocks: int, dim: int) -> None:
     lengths = np.array([1, 4, 3, 9, 2, 8], np.int64)
     vectors = aligned_copy(chance(1).standard_normal((lengths.sum() + 4, dim)).astype(np.float32))
     vectors[-4:] = 1000.0  # spare rows, which no score may show
     queries = aligned_copy(chance(2).standard_normal((blocks, dim, LANES)).astype(np.float32))
     out = np.empty((len(lengths), blocks, LANES), np.float32)
-    kernels.score_vectors(vectors, lengths, queries, out)
+    score.score_vectors(vectors, lengths, queries, out)
     start = 0
     for i, length in enumerate(lengths.tolist()):
         tokens = torch.from_numpy(vectors[start : start + length].astype(np.float64))
@@ -365,15 +366,15 @@ def test_vectors_are_scored_as_maxsim_does(blocks: int, dim: int) -> None:
         start += length
 
 
-def test_a_passage_scores_the_same_bits_in_any_company() -> None:
+def test_scores_do_not_depend_on_the_batch() -> None:
     vectors = aligned_copy(chance(1).standard_normal((24, 16)).astype(np.float32))
     queries = aligned_copy(chance(2).standard_normal((1, 16, LANES)).astype(np.float32))
     together, alone = np.empty((3, 1, LANES), np.float32), np.empty((1, 1, LANES), np.float32)
-    kernels.score_vectors(vectors, np.array([7, 6, 7]), queries, together)
-    kernels.score_vectors(aligned_copy(vectors[7:17]), np.array([6]), queries, alone)
+    score.score_vectors(vectors, np.array([7, 6, 7]), queries, together)
+    score.score_vectors(aligned_copy(vectors[7:17]), np.array([6]), queries, alone)
     np.testing.assert_array_equal(together[1], alone[0])
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=20), st.integers(1, 25))
-def test_the_loop_that_these_tests_trust_is_the_reference(matches: list[int], keep: int) -> None:
+def test_the_oracle_of_these_tests_equals_focus(matches: list[int], keep: int) -> None:
     assert slow_focus(matches, keep) == int(focus(torch.tensor(matches, dtype=torch.float64), keep))

@@ -1,4 +1,4 @@
-"""The seam below the encoder: options that travel, and shards that answer as one index does."""
+"""The interface below the encoder: options as JSON, and shards that answer like one index."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TITLES = ["Vardal", "The Deep Choir", "Vardal (ship)", "Tromsk", "1974"]
 # Options
 
 
-def test_options_travel_as_json() -> None:
+def test_options_round_trip_as_json() -> None:
     options = SearchOptions(
         exclude=[["a", "b"], []], boosted=[{"c"}, ["d"]], boost=1.5, allow={"x"}, where={"year": (1951, 1975), "kind": "town"},
         focus=(4, None), exact=True, probes=3, candidates=50, refined=7,
@@ -46,7 +46,7 @@ def test_options_travel_as_json() -> None:
     assert SearchOptions.from_json(json.loads(json.dumps(DEFAULT_OPTIONS.to_json()))) == DEFAULT_OPTIONS
 
 
-def test_a_predicate_does_not_travel() -> None:
+def test_a_predicate_cannot_be_written_as_json() -> None:
     with pytest.raises(QueryError, match=r"where: 'year' is matched by a function, .* list of values"):
         SearchOptions(where={"kind": "town", "year": lambda year: year > 1950}).to_json()
 
@@ -56,21 +56,21 @@ def test_an_unknown_option_is_a_type_error() -> None:
         SearchOptions(wher={})
 
 
-def test_one_string_is_no_list_of_ids() -> None:
+def test_a_string_is_refused_as_a_list_of_ids() -> None:
     for options in ({"exclude": "sea"}, {"exclude": ["sea"]}, {"boosted": ["sea"]}, {"allow": "sea"}):
         with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):
             SearchOptions(**options)
 
 
 @pytest.mark.parametrize("name", ["exclude", "boosted"])
-def test_ids_are_given_for_each_query_or_for_none(name: str) -> None:
+def test_ids_need_one_collection_per_query(name: str) -> None:
     SearchOptions().check(3)
     SearchOptions(**{name: [["a"], [], ["b"]]}).check(3)
     with pytest.raises(QueryError, match=f"{name} has ids for 2 queries; expected them for each of 3, or none"):
         SearchOptions(**{name: [["a"], []]}).check(3)
 
 
-def test_options_do_not_change_with_what_they_were_made_from() -> None:
+def test_options_copy_their_arguments() -> None:
     ids = ["a"]
     options = SearchOptions(exclude=[ids], allow=ids)
     ids.append("b")
@@ -87,7 +87,7 @@ def test_rankings_merge_by_score_then_id() -> None:
     assert merge([], 4) == Ranking()
 
 
-def test_titles_merge_unless_there_are_too_many() -> None:
+def test_titled_passages_merge_up_to_the_limit() -> None:
     half = Titled(tuple(f"l{number}" for number in range(MAX_SAME_TITLE - 1)))
     assert merge_titled([half, Titled(), Titled(("r",))]) == Titled((*half.pids, "r"))
     assert merge_titled([half, Titled(("r", "s"))]) == Titled(too_many=True)
@@ -99,7 +99,7 @@ def test_titles_merge_unless_there_are_too_many() -> None:
 
 
 class Shards:
-    """Several indexes behind one front, each with passages of its own."""
+    """Several indexes behind one front, each with its own passages."""
 
     def __init__(self, parts: Sequence[Index]) -> None:
         self.parts = parts
@@ -190,13 +190,11 @@ OPTIONS: dict[str, SearchOptions] = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 @pytest.mark.parametrize("k", [1, 10, 200])
-def test_shards_with_one_codec_answer_as_one_index(
-    whole: Index, shards: Shards, options: SearchOptions, k: int
-) -> None:
+def test_shards_with_one_codec_equal_one_index(whole: Index, shards: Shards, options: SearchOptions, k: int) -> None:
     assert shards.search(QUERIES, k, options) == whole.search(QUERIES, k, options)
 
 
-def test_shards_have_the_passages_titles_and_vectors_of_one_index(whole: Index, shards: Shards) -> None:
+def test_shards_return_the_passages_of_one_index(whole: Index, shards: Shards) -> None:
     assert isinstance(len(shards), int)
     assert len(shards) == len(whole) == len(CORPUS)
     asked = [*PIDS[::9], "unknown", "p41", "p41"]
@@ -221,7 +219,7 @@ def test_an_encoder_is_checked_against_any_searchable(whole: Index, shards: Shar
 # A codec that exists
 
 
-def test_a_codec_is_used_as_it_is(whole: Index, tmp_path: Path) -> None:
+def test_a_given_codec_is_used_unchanged(whole: Index, tmp_path: Path) -> None:
     other = Index.build(tmp_path / "index", CORPUS[:5], ENCODER, codec=whole.codec)
     for role, array in whole.codec.arrays.items():
         np.testing.assert_array_equal(other.codec.arrays[role], array)
@@ -230,7 +228,7 @@ def test_a_codec_is_used_as_it_is(whole: Index, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fixed", [{"bits": 4}, {"cells": 3}])
-def test_a_codec_leaves_no_choice_of_bits_and_cells(whole: Index, tmp_path: Path, fixed: dict[str, Any]) -> None:
+def test_a_codec_with_other_bits_or_cells_is_refused(whole: Index, tmp_path: Path, fixed: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="leave out bits and cells, or the codec"):
         Index.build(tmp_path / "index", CORPUS[:5], ENCODER, codec=whole.codec, **fixed)
     assert not (tmp_path / "index").exists()

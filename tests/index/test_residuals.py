@@ -1,4 +1,4 @@
-"""The residual code against its definition, and what makes it worth having."""
+"""The residual code against its definition, and the properties that make it useful."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from numba import njit
 
 from baleen.index.codec import residuals
-from baleen.index.codec.codec import unpacked
+from baleen.index.codec.codec import unpack_streams
 from baleen.index.codec.fitting import encode_residuals
-from baleen.index.codec.residuals import BEAM, CODEWORDS, DEEPEST, REACH, WIDTH
+from baleen.index.codec.residuals import BEAM_WIDTH, CODEWORDS, MAX_DEPTH, MAX_REFERENCE, WIDTH
 from baleen.index.cpu.simd import first_nearest_codewords, nearest_codewords
 from stream_fakes import RandomStream
 
@@ -28,20 +28,20 @@ def chance(seed: int = 0) -> np.random.Generator:
 
 
 def books(layers: int, seed: int = 0, spread: float = 1.0) -> Array:
-    """(layers, 2, 256, 8) normal codewords, finer from layer to layer."""
+    """(layers, 2, 256, 8) normal codewords, finer in each layer."""
     finer = spread * 0.6 ** np.arange(layers)
     return (finer[:, None, None, None] * chance(seed).standard_normal((layers, 2, CODEWORDS, WIDTH))).astype(np.float32)
 
 
 def encoded(vectors: Array, codebooks: Array, thresholds: list[float], lengths: list[int] | None = None) -> Any:
-    """Streams, where they start, and what they restore, with every direction counting alike."""
+    """Streams, their starts and the restored residuals; without weighting of directions."""
     offsets = np.cumsum([0, *(lengths or [len(vectors)])])
     nowhere = np.zeros_like(vectors)
     return *encode_residuals(vectors, nowhere, offsets, codebooks, np.array(thresholds, np.float32)), offsets
 
 
 def parsed(streams: Array, starts: Array, offsets: Array) -> tuple[Array, Array, Array, int]:
-    return unpacked(offsets, streams, starts, 2)
+    return unpack_streams(offsets, streams, starts, 2)
 
 
 def normal(count: int, seed: int = 1) -> Array:
@@ -50,7 +50,7 @@ def normal(count: int, seed: int = 1) -> Array:
 
 @pytest.mark.parametrize("length", [1, 2, 7, 40])
 @pytest.mark.parametrize("layers", [1, 4])
-def test_a_stream_is_decoded_by_its_definition(length: int, layers: int) -> None:
+def test_decoding_equals_the_definition(length: int, layers: int) -> None:
     stream, codebooks = RandomStream(length, 2, layers, chance(length)), books(layers)
     out = np.full((length, DIM), np.nan, np.float32)
     residuals.decode_passage(codebooks, stream.packed, out)
@@ -58,21 +58,21 @@ def test_a_stream_is_decoded_by_its_definition(length: int, layers: int) -> None
 
 
 @pytest.mark.parametrize("lengths", [[1], [5, 1, 8], [3, 4]])
-def test_streams_are_unpacked_vector_by_vector(lengths: list[int]) -> None:
+def test_unpacking_equals_the_definition(lengths: list[int]) -> None:
     streams = [RandomStream(length, 2, 3, chance(length)) for length in lengths]
     packed = [stream.packed for stream in streams]
     starts, offsets = np.cumsum([0, *map(len, packed)]), np.cumsum([0, *lengths])
-    layers, references, places, deepest = parsed(np.concatenate(packed), starts, offsets)
+    layers, references, positions, max_depth = parsed(np.concatenate(packed), starts, offsets)
     assert layers.tolist() == [count for stream in streams for count in stream.layers]
     assert [*map(tuple, references.tolist())] == [pair for stream in streams for pair in stream.references]
     everything = np.concatenate(packed).tolist()
-    for own, place in zip([own for stream in streams for own in stream.bytes], places.tolist(), strict=True):
+    for own, place in zip([own for stream in streams for own in stream.bytes], positions.tolist(), strict=True):
         assert everything[place : place + len(own)] == own
-    assert deepest == max(slow_depths([pair for stream in streams for pair in stream.references], lengths))
+    assert max_depth == max(slow_depths([pair for stream in streams for pair in stream.references], lengths))
 
 
 def slow_depths(references: list[Any], lengths: list[int]) -> list[int]:
-    """How many references it takes from each vector to one without any, by the longer way."""
+    """Longest chain of references from each vector."""
     found, waiting = [], iter(references)
     for length in lengths:
         depths = [0]
@@ -82,7 +82,7 @@ def slow_depths(references: list[Any], lengths: list[int]) -> list[int]:
     return found
 
 
-def test_what_encoding_says_is_restored_is_what_decoding_restores() -> None:
+def test_encoding_reports_what_decoding_restores() -> None:
     vectors, codebooks, lengths = normal(61), books(4), [30, 1, 20, 10]
     streams, starts, restored, offsets = encoded(vectors, codebooks, [0.5, 2, 4, 8], lengths)
     for row, (first, last) in enumerate(pairwise(offsets)):
@@ -92,7 +92,7 @@ def test_what_encoding_says_is_restored_is_what_decoding_restores() -> None:
     assert ((vectors - restored) ** 2).sum(axis=1).mean() < 0.5 * (vectors**2).sum(axis=1).mean()
 
 
-def test_thresholds_say_how_many_layers_a_vector_has() -> None:
+def test_thresholds_set_the_number_of_layers() -> None:
     vectors = np.zeros((4, DIM), np.float32)
     vectors[:, 0] = [0.5, 1.0, 2.0, 9.0]  # squared: 0.25, 1, 4, 81
     streams, starts, _, offsets = encoded(vectors, books(3), [1.0, 4.0, 80.0], [1, 1, 1, 1])
@@ -109,7 +109,7 @@ def test_a_vector_without_layers_is_the_mean_of_its_references() -> None:
     np.testing.assert_allclose(restored[2], (restored[0] + restored[1]) / 2, atol=1e-6)
 
 
-def test_references_are_the_pair_whose_mean_is_nearest_or_nothing() -> None:
+def test_references_are_the_pair_with_the_nearest_mean() -> None:
     vectors = normal(9)
     streams, starts, restored, offsets = encoded(vectors, books(4), [0.0] * 4)
     references = parsed(streams, starts, offsets)[1]
@@ -123,19 +123,19 @@ def test_references_are_the_pair_whose_mean_is_nearest_or_nothing() -> None:
         assert errors[max(one, other), min(one, other)] == pytest.approx(min(errors.values()), rel=1e-4)
 
 
-def test_references_go_no_deeper_than_allowed_and_reach_no_farther() -> None:
-    walk = np.cumsum(0.05 * normal(REACH + 60), axis=0).astype(np.float32) + 3  # each like the one before
+def test_references_respect_depth_and_reach() -> None:
+    walk = np.cumsum(0.05 * normal(MAX_REFERENCE + 60), axis=0).astype(np.float32) + 3  # each like the one before
     codebooks = books(4)
     streams, starts, restored, offsets = encoded(walk, codebooks, [1e-4] * 4)
-    _, references, _, deepest = parsed(streams, starts, offsets)
+    _, references, _, max_depth = parsed(streams, starts, offsets)
     pairs = [tuple(pair) for pair in references.tolist()]
-    assert deepest == max(slow_depths(pairs, [len(walk)])) == DEEPEST
+    assert max_depth == max(slow_depths(pairs, [len(walk)])) == MAX_DEPTH
     out = np.empty_like(walk)
     residuals.decode_passage(codebooks, streams, out)
     np.testing.assert_allclose(out, restored, atol=1e-4)
 
 
-def test_codewords_of_all_layers_are_chosen_together() -> None:
+def test_layers_are_chosen_together() -> None:
     vectors, codebooks = normal(200), books(4)
     _, _, restored, _ = encoded(vectors, codebooks, [0.0] * 4, [1] * 200)
     greedy = np.zeros_like(vectors)
@@ -148,11 +148,11 @@ def test_codewords_of_all_layers_are_chosen_together() -> None:
     assert (ours <= theirs + 1e-5).mean() > 0.95
 
 
-def test_one_layer_has_the_nearest_codewords_but_for_the_last_bits() -> None:
+def test_one_layer_has_the_nearest_codewords() -> None:
     vectors, codebooks = normal(200), books(1)
     streams, starts, _, offsets = encoded(vectors, codebooks, [0.0], [1] * 200)
-    places = parsed(streams, starts, offsets)[2]
-    chosen = streams[places[:, None] + np.arange(2)]
+    positions = parsed(streams, starts, offsets)[2]
+    chosen = streams[positions[:, None] + np.arange(2)]
     distances = ((vectors.reshape(200, 2, 1, WIDTH) - codebooks[0][None]) ** 2).sum(axis=3)  # (200, 2, 256)
     # A place takes the lowest 10 of 23 bits of a distance, so distances closer than 2^-13 of themselves tie.
     found = np.take_along_axis(distances, chosen[:, :, None].astype(np.int64), axis=2)[:, :, 0]
@@ -160,7 +160,7 @@ def test_one_layer_has_the_nearest_codewords_but_for_the_last_bits() -> None:
     assert (chosen == distances.argmin(axis=2)).mean() > 0.99
 
 
-def test_an_error_along_the_vector_is_kept_smaller() -> None:
+def test_errors_along_the_vector_are_smaller() -> None:
     vectors = normal(500) / 4
     offsets, codebooks, thresholds = np.arange(501), books(2, spread=0.2), np.zeros(2, np.float32)
     blind, aware = (
@@ -172,7 +172,7 @@ def test_an_error_along_the_vector_is_kept_smaller() -> None:
     assert (aware**2).sum(axis=1).mean() < 1.15 * (blind**2).sum(axis=1).mean()
 
 
-def test_nothing_is_written_for_what_misses_too_little() -> None:
+def test_small_remainders_are_not_written() -> None:
     streams, starts, restored, _ = encoded(normal(5), books(2), [NEVER, NEVER])
     assert starts.tolist() == [0, 3 + 10], "half bytes and references alone"
     assert len(streams) == 13
@@ -180,38 +180,38 @@ def test_nothing_is_written_for_what_misses_too_little() -> None:
 
 
 @njit
-def nearest(rows: Array, columns: Array, norms: Array, places: Array) -> None:
-    nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+def nearest(rows: Array, columns: Array, norms: Array, positions: Array) -> None:
+    nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, positions.ctypes.data)
 
 
 @njit
-def nearest_of_one(rows: Array, columns: Array, norms: Array, places: Array) -> None:
-    first_nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, places.ctypes.data)
+def nearest_of_one(rows: Array, columns: Array, norms: Array, positions: Array) -> None:
+    first_nearest_codewords(rows.ctypes.data, columns.ctypes.data, norms.ctypes.data, WIDTH, positions.ctypes.data)
 
 
 def found_and_true(seed: int, rows: int) -> tuple[Array, Array]:
-    """The squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
-    random, places = chance(seed), np.full(BEAM, -1, np.int32)
+    """Squared distances of the four codewords that a kernel finds, and the four smallest of all, ascending."""
+    random, positions = chance(seed), np.full(BEAM_WIDTH, -1, np.int32)
     words = random.standard_normal((CODEWORDS, WIDTH)).astype(np.float32)
-    vectors = random.standard_normal((BEAM, WIDTH)).astype(np.float32)
+    vectors = random.standard_normal((BEAM_WIDTH, WIDTH)).astype(np.float32)
     vectors[0] = words[seed]  # a distance of nothing, which rounding may put below
-    kernel = nearest if rows == BEAM else nearest_of_one
-    kernel(vectors, np.ascontiguousarray(words.T), (words**2).sum(axis=1), places)
+    kernel = nearest if rows == BEAM_WIDTH else nearest_of_one
+    kernel(vectors, np.ascontiguousarray(words.T), (words**2).sum(axis=1), positions)
     distances = ((vectors[:rows, None] - words) ** 2).sum(axis=2).ravel()
-    assert len(set(places.tolist())) == BEAM
-    return distances[places], np.sort(distances)[:BEAM]
+    assert len(set(positions.tolist())) == BEAM_WIDTH
+    return distances[positions], np.sort(distances)[:BEAM_WIDTH]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_four_nearest_codewords_of_one_row_are_found(seed: int) -> None:
+def test_nearest_codewords_of_one_row_are_exact(seed: int) -> None:
     found, true = found_and_true(seed, 1)
     np.testing.assert_allclose(found, true, rtol=1e-3, atol=1e-4)
 
 
-def test_of_four_rows_the_nearest_codeword_is_found_and_of_the_next_three_all_but_a_few() -> None:
+def test_nearest_codewords_of_four_rows_are_nearly_exact() -> None:
     missed = 0
     for seed in range(100):
-        found, true = found_and_true(seed, BEAM)
+        found, true = found_and_true(seed, BEAM_WIDTH)
         np.testing.assert_allclose(found[0], true[0], rtol=1e-3, atol=1e-4)
         assert (np.diff(found) >= -1e-3 * found[1:] - 1e-4).all(), "the nearest comes first"
         missed += int((~np.isclose(found, true, rtol=1e-3, atol=1e-4)).any())

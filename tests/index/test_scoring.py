@@ -30,7 +30,7 @@ def random_mask(generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def slow_term(vectors: Tensor, mask: Tensor, passage: Tensor, passage_mask: Tensor, keep: int | None) -> float:
-    """One query against one passage, as the definition reads."""
+    """One query against one passage, by the definition."""
     best = []
     for vector in vectors[mask]:
         products = [
@@ -42,7 +42,7 @@ def slow_term(vectors: Tensor, mask: Tensor, passage: Tensor, passage_mask: Tens
 
 @UNHURRIED
 @given(query_focus=FOCI, facts_focus=FOCI, own=st.booleans(), **SIZES)
-def test_focused_score_is_its_definition(
+def test_focused_score_equals_its_definition(
     queries: int, n: int, facts: int, passages: int, m: int, seed: int, query_focus: int, facts_focus: int, own: bool
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -74,19 +74,19 @@ def test_focus_ignores_the_order_of_the_matches(keep: int, values: list[float], 
 
 @UNHURRIED
 @given(seed=st.integers(0, 99))
-def test_a_passage_is_a_set_of_tokens(seed: int) -> None:
+def test_passage_tokens_have_no_order(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     query, passage, mask = random_vectors(generator, 3), random_vectors(generator, 5), random_mask(generator, 5)
     order = torch.randperm(5, generator=generator)
     torch.testing.assert_close(maxsim(query, passage, mask), maxsim(query, passage[order], mask[order]))
 
 
-def test_masked_tokens_never_win_even_when_every_other_is_negative() -> None:
+def test_masked_tokens_never_match() -> None:
     query, passage = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [-0.5, 0.0]])
     assert maxsim(query, passage, torch.tensor([False, True])).tolist() == [-0.5]
 
 
-def test_a_passage_without_tokens_matches_with_zero() -> None:
+def test_a_passage_without_tokens_scores_zero() -> None:
     query = torch.tensor([[1.0, 0.0], [0.0, 1.0]], requires_grad=True)
     passages = torch.ones(2, 3, 2)
     mask = torch.tensor([[False, False, False], [True, True, True]])
@@ -114,7 +114,7 @@ def test_no_facts_add_nothing() -> None:
     assert torch.allclose(without, masked)
 
 
-def test_only_the_best_tokens_of_kept_vectors_get_gradient() -> None:
+def test_only_the_best_matches_get_gradients() -> None:
     generator = torch.Generator().manual_seed(1)
     query = random_vectors(generator, 1, 6).requires_grad_()
     passages = random_vectors(generator, 1, 5).requires_grad_()
@@ -127,7 +127,7 @@ def test_only_the_best_tokens_of_kept_vectors_get_gradient() -> None:
     assert set(of_passages[0].abs().sum(-1).nonzero().flatten().tolist()) == set(winners.tolist())
 
 
-def test_gradients_are_right() -> None:
+def test_gradients_equal_finite_differences() -> None:
     generator = torch.Generator().manual_seed(2)
     query, facts = random_vectors(generator, 2, 4).requires_grad_(), random_vectors(generator, 2, 3).requires_grad_()
     passages = random_vectors(generator, 3, 5).requires_grad_()
@@ -139,8 +139,8 @@ def test_gradients_are_right() -> None:
     assert torch.autograd.gradcheck(score, (query, facts, passages))
 
 
-def test_focus_leaves_out_what_the_passage_does_not_speak_of() -> None:
-    """A passage about half of the query beats one that is vaguely near all of it, which a plain sum prefers."""
+def test_focus_ignores_the_worst_matches() -> None:
+    """A passage about half of the query beats one vaguely near all of it, which a plain sum prefers."""
     query = torch.eye(4).unsqueeze(0)
     half = torch.eye(4)[:2]
     vague = torch.full((2, 4), 0.55)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from baleen.core.errors import ConfigError, QueryError
 from baleen.core.types import Hit, Passage
 from baleen.core.vectors import QueryVectors
-from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.index import Index
 from baleen.index.protocol import SearchOptions
 from index_fakes import (
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def indexes(folder: Path) -> dict[int, Index]:
-    """One index for each width, in two segments, with some passages deleted; nothing changes them."""
+    """One index for each number of bits, in two segments, with some passages deleted; tests do not change them."""
     built = {}
     for bits in BITS:
         passages = passages_of(TEXTS | {"doomed": "stem1-1 stem2-2", "p80": "an older text"})
@@ -91,7 +91,7 @@ def index(indexes: dict[int, Index]) -> Index:
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("focus", FOCI.values(), ids=FOCI.keys())
 @pytest.mark.parametrize("sizes", QUERIES.values(), ids=QUERIES.keys())
-def test_an_open_search_is_brute_force_over_the_restored_vectors(
+def test_search_with_all_cells_equals_brute_force(
     indexes: dict[int, Index], bits: int, sizes: tuple[int, int], focus: Focus
 ) -> None:
     index, query = indexes[bits], query_of(*sizes)
@@ -100,7 +100,7 @@ def test_an_open_search_is_brute_force_over_the_restored_vectors(
     assert_ranks(search_one(index, query, 10, focus=focus, exact=True), scores, 10)
 
 
-def test_the_focus_of_the_index_is_used_unless_another_is_asked_for(index: Index) -> None:
+def test_the_focus_defaults_to_that_of_the_index(index: Index) -> None:
     query = query_of(40, 12)
     assert (
         search_one(index, query)
@@ -109,7 +109,7 @@ def test_the_focus_of_the_index_is_used_unless_another_is_asked_for(index: Index
     )
 
 
-def test_all_of_a_small_index_is_refined(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_index_is_refined_in_full(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     query = query_of(20, 5)
     assert len(index) <= Limits.of(SearchOptions(), 10).refined
     for stage in ("gather", "prune"):
@@ -117,21 +117,21 @@ def test_all_of_a_small_index_is_refined(index: Index, monkeypatch: pytest.Monke
     assert search_one(index, query) == search_one(index, query, exact=True)
 
 
-def test_a_setting_that_is_given_holds_and_the_others_go_by_it() -> None:
+def test_given_limits_override_the_defaults() -> None:
     assert Limits.of(SearchOptions(candidates=500), 10) == (None, 500, 500)
     assert Limits.of(SearchOptions(refined=500), 10) == (None, 32_768, 500)
     assert Limits.of(SearchOptions(), 1000) == (None, 160_000, 40_000)
     assert Limits.of(SearchOptions(probes=2, candidates=1, refined=1), 10) == (2, 20, 20), "enough to return ten"
 
 
-def test_a_short_query_looks_into_more_cells_with_each_vector() -> None:
+def test_short_queries_probe_more_cells_per_vector() -> None:
     limits = Limits.of(SearchOptions(), 10)
     assert [limits.probes_of(vectors) for vectors in (1, 16, 22, 64, 500)] == [64, 64, 46, 16, 16]
     assert Limits.of(SearchOptions(probes=3), 10).probes_of(22) == 3
 
 
 @pytest.mark.parametrize("bits", BITS)
-def test_scores_do_not_depend_on_how_a_passage_was_found(indexes: dict[int, Index], bits: int) -> None:
+def test_scores_do_not_depend_on_the_search_options(indexes: dict[int, Index], bits: int) -> None:
     query = query_of(20, 5)
     scores = {hit.pid: hit.score for hit in search_one(indexes[bits], query, 90, exact=True)}
     ranking = search_one(indexes[bits], query, 4, base=NARROW)
@@ -141,7 +141,7 @@ def test_scores_do_not_depend_on_how_a_passage_was_found(indexes: dict[int, Inde
 
 
 @pytest.mark.parametrize("k", [1, 7, 89, 90, 91, 5000])
-def test_k_passages_are_returned_or_all_there_are(index: Index, k: int) -> None:
+def test_k_passages_or_all_are_returned(index: Index, k: int) -> None:
     query = query_of(12, 0)
     scores = slow_scores(index, query, TEXTS)
     for exact in (True, False):
@@ -149,7 +149,7 @@ def test_k_passages_are_returned_or_all_there_are(index: Index, k: int) -> None:
 
 
 @pytest.mark.parametrize("config", [NARROW, SearchOptions(probes=1, candidates=1, refined=1)])
-def test_too_few_probed_passages_are_made_up_for(index: Index, config: SearchOptions) -> None:
+def test_too_few_probed_passages_fall_back_to_all(index: Index, config: SearchOptions) -> None:
     for k in (1, 10, 40, 90):
         assert len(search_one(index, query_of(1, 0), k, base=config)) == k
 
@@ -157,7 +157,7 @@ def test_too_few_probed_passages_are_made_up_for(index: Index, config: SearchOpt
 # Ties
 
 
-def test_equal_passages_stand_in_order_of_their_ids(tmp_path: Path) -> None:
+def test_ties_are_ordered_by_id(tmp_path: Path) -> None:
     texts = {f"twin {letter}": "whale salt sea" for letter in "dbface"} | {"best": "whale song", "last": "oak"}
     query = ENCODER.encode_query("whale song")
     for bits in (2, 16):
@@ -173,7 +173,7 @@ def test_equal_passages_stand_in_order_of_their_ids(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def catalogue(folder: Path) -> tuple[Index, dict[str, Passage]]:
-    """Passages with metadata, some without; two segments, the second of which lacks a key altogether."""
+    """Passages with metadata, some without; two segments, the second of which lacks a key."""
     chance = random.Random(3)
     kinds = ["town", "whale", None, "opera"]
     passages = {}
@@ -204,7 +204,7 @@ FILTERS: dict[str, tuple[dict[str, object], Filter]] = {
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_where_leaves_only_passages_that_fit(
+def test_where_filters_by_metadata(
     catalogue: tuple[Index, dict[str, Passage]], name: str, config: SearchOptions | None
 ) -> None:
     (index, passages), (where, fits) = catalogue, FILTERS[name]
@@ -213,12 +213,12 @@ def test_where_leaves_only_passages_that_fit(
     assert_ranks(search_one(index, query, 60, where=where, base=config), slow_scores(index, query, fitting), 60)
 
 
-def test_where_looks_for_values_that_are_lists_in_sets_too(catalogue: tuple[Index, dict[str, Passage]]) -> None:
+def test_where_accepts_list_values_in_lists(catalogue: tuple[Index, dict[str, Passage]]) -> None:
     assert len(search_one(catalogue[0], query_of(3, 0), where={"tags": {"even"}})) == 0
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_excluded_passages_are_left_out_and_others_take_their_place(index: Index, config: SearchOptions | None) -> None:
+def test_excluded_passages_are_replaced_by_others(index: Index, config: SearchOptions | None) -> None:
     query = query_of(12, 4)
     out = {*search_one(index, query, 5, exact=True).pids, "never heard of"}
     ranking = search_one(index, query, 80, exclude=out, base=config)
@@ -236,7 +236,7 @@ def test_only_allowed_passages_are_returned(index: Index, config: SearchOptions 
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_filters_hold_together(catalogue: tuple[Index, dict[str, Passage]], config: SearchOptions | None) -> None:
+def test_filters_combine(catalogue: tuple[Index, dict[str, Passage]], config: SearchOptions | None) -> None:
     index, passages = catalogue
     query = query_of(6, 1)
     allow, exclude = [f"c{n}" for n in range(50)], [f"c{n}" for n in range(20)]
@@ -248,12 +248,12 @@ def test_filters_hold_together(catalogue: tuple[Index, dict[str, Passage]], conf
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_unknown_exclusions_do_not_shorten_a_ranking(index: Index, config: SearchOptions | None) -> None:
+def test_unknown_exclusions_are_ignored(index: Index, config: SearchOptions | None) -> None:
     ranking = search_one(index, query_of(1, 0), 30, exclude=[f"unknown {n}" for n in range(200)], base=config)
     assert len(ranking) == 30
 
 
-def test_everything_may_be_excluded(index: Index) -> None:
+def test_excluding_everything_gives_no_hits(index: Index) -> None:
     assert len(search_one(index, query_of(3, 0), exclude=list(TEXTS), base=NARROW)) == 0
 
 
@@ -268,7 +268,7 @@ def with_boost(scores: dict[str, float], boosted: Collection[str], boost: float)
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("exact", [True, False])
-def test_boosted_passages_score_more_by_the_boost(indexes: dict[int, Index], bits: int, exact: bool) -> None:
+def test_boosts_are_added_to_scores(indexes: dict[int, Index], bits: int, exact: bool) -> None:
     index = indexes[bits]
     queries = [query_of(12, 4, seed) for seed in range(3)]
     boosted = [BOOSTED, [], ["p3", "never heard of", "doomed", "p80"]]
@@ -285,17 +285,15 @@ def test_boosted_passages_score_more_by_the_boost(indexes: dict[int, Index], bit
     k=st.integers(1, 100),
     seed=st.integers(0, 3),
 )
-def test_any_passages_may_be_boosted_by_any_boost(
-    index: Index, boosted: list[str], boost: float, k: int, seed: int
-) -> None:
+def test_random_boosts_equal_brute_force(index: Index, boosted: list[str], boost: float, k: int, seed: int) -> None:
     query = query_of(12, 4, seed)
     (ranking,) = search_all(index, [query], k, boosted=[boosted], boost=boost)
     assert_ranks(ranking, with_boost(slow_scores(index, query, TEXTS), boosted, boost), k)
 
 
 @pytest.mark.parametrize("bits", BITS)
-def test_a_boosted_passage_is_scored_wherever_it_is(indexes: dict[int, Index], bits: int) -> None:
-    """A narrow search does not come upon it; what it does come upon stands beside it, as ever."""
+def test_boosted_passages_outside_the_probed_cells_are_scored(indexes: dict[int, Index], bits: int) -> None:
+    """A narrow search does not find it; the passages that it does find stay."""
     index, query = indexes[bits], query_of(20, 5)
     everywhere = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     last = min(everywhere, key=lambda pid: everywhere[pid])
@@ -308,7 +306,7 @@ def test_a_boosted_passage_is_scored_wherever_it_is(indexes: dict[int, Index], b
     assert ranking.hits[2:] == (plain.hits[0], plain.hits[2])
 
 
-def test_without_a_bonus_or_a_boosted_passage_nothing_changes(index: Index) -> None:
+def test_no_boost_changes_nothing(index: Index) -> None:
     queries = [query_of(12, 4, seed) for seed in range(3)]
     for config in (None, NARROW):
         plain = search_all(index, queries, 7, base=config)
@@ -318,14 +316,14 @@ def test_without_a_bonus_or_a_boosted_passage_nothing_changes(index: Index) -> N
     assert search_all(index, [], boosted=[], boost=5.0) == []
 
 
-def test_a_passage_that_is_boosted_twice_comes_once(index: Index) -> None:
+def test_a_passage_boosted_twice_is_returned_once(index: Index) -> None:
     query = query_of(12, 4)
     once, twice = (search_all(index, [query], 5, boosted=[boosted], boost=9.0) for boosted in (["p3"], ["p3", "p3"]))
     assert twice == once
 
 
 @pytest.mark.parametrize("config", [None, NARROW])
-def test_filters_hold_for_boosted_passages(
+def test_filters_apply_to_boosted_passages(
     catalogue: tuple[Index, dict[str, Passage]], config: SearchOptions | None
 ) -> None:
     index, passages = catalogue
@@ -344,7 +342,7 @@ def test_filters_hold_for_boosted_passages(
         assert_ranks(ranking, with_boost(slow_scores(index, query, left), boosted, 5.0), 60)
 
 
-def test_each_query_has_its_own_boosts_and_its_own_exclusions(index: Index) -> None:
+def test_boosts_and_exclusions_are_per_query(index: Index) -> None:
     queries = [query_of(12, 4, seed) for seed in range(3)]
     boosted, exclude = [["p1", "p2"], [], BOOSTED], [["p2"], ["p5"], BOOSTED[:3]]
     alone = [
@@ -354,9 +352,9 @@ def test_each_query_has_its_own_boosts_and_its_own_exclusions(index: Index) -> N
     assert search_all(index, queries, 6, boosted=boosted, exclude=exclude, boost=3.0) == alone
 
 
-def test_scores_may_be_asked_for_alone(index: Index) -> None:
+def test_score_rows_equals_search(index: Index) -> None:
     query, searcher = query_of(12, 4), Searcher(index.codec, index.segments, threads=1)
-    wanted, nothing = Found.of_rows([[7, 3], [1]]), Found.of_rows([[], []])
+    wanted, nothing = ScoredRows.of_rows([[7, 3], [1]]), ScoredRows.of_rows([[], []])
     found, none = searcher.score_rows([query, query], index.focus, [wanted, nothing])
     scores = {hit.pid: hit.score for hit in search_one(index, query, 90, exact=True)}
     pids = [index.segments[number].store.pid(row) for number, row in ((0, 7), (0, 3), (1, 1))]
@@ -366,11 +364,11 @@ def test_scores_may_be_asked_for_alone(index: Index) -> None:
     assert len(none) == 0
 
 
-def test_what_is_raised_takes_the_place_of_what_was_found() -> None:
-    found = Found.join(
+def test_with_boosted_replaces_the_same_rows() -> None:
+    found = ScoredRows.join(
         [(np.array([4, 2]), np.array([1.0, 2.0], np.float32)), (np.array([2]), np.array([3.0], np.float32))]
     )
-    raised = found.with_boosted(Found(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
+    raised = found.with_boosted(ScoredRows(np.array([1, 0]), np.array([2, 7]), np.array([3.0, 0.5], np.float32)), 10)
     places = zip(raised.segments.tolist(), raised.rows.tolist(), raised.scores.tolist(), strict=True)
     assert sorted(places) == [(0, 2, 2.0), (0, 4, 1.0), (0, 7, 10.5), (1, 2, 13.0)]
     assert raised.scores.dtype == np.float32
@@ -380,7 +378,7 @@ def test_what_is_raised_takes_the_place_of_what_was_found() -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_fewer_than_one_passage_is_no_search(index: Index, k: int) -> None:
+def test_k_below_one_is_refused(index: Index, k: int) -> None:
     with pytest.raises(QueryError, match=f"k = {k} should be at least 1"):
         search_one(index, query_of(3, 0), k)
 
@@ -396,12 +394,12 @@ def test_a_query_without_vectors_is_refused(index: Index) -> None:
 
 
 @pytest.mark.parametrize("setting", ["probes", "candidates", "refined"])
-def test_a_search_looks_at_one_thing_at_least(setting: str) -> None:
+def test_limits_below_one_are_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting} = 0 should be at least 1"):
         SearchOptions(**{setting: 0})
 
 
-def test_a_query_of_zeros_is_answered(index: Index) -> None:
+def test_a_zero_query_is_answered(index: Index) -> None:
     query = QueryVectors.without_facts(np.zeros((3, 24), np.float32))
     for ranking in (
         search_one(index, query, 5),
@@ -416,7 +414,7 @@ def test_a_query_of_zeros_is_answered(index: Index) -> None:
 
 @pytest.fixture(scope="session")
 def crowd(folder: Path) -> tuple[Path, WordEncoder]:
-    """2,000 passages of 12 vectors around 100 stems: clusters that overlap."""
+    """2,000 passages of 12 vectors around 100 stems: overlapping clusters."""
     encoder = WordEncoder(dim=32, batch=200)
     chance = random.Random(11)
     texts = {f"p{number}": random_text(chance, 12, stems=100) for number in range(2000)}
@@ -426,7 +424,7 @@ def crowd(folder: Path) -> tuple[Path, WordEncoder]:
 
 @pytest.fixture(scope="session")
 def crowd_queries(crowd: tuple[Path, WordEncoder]) -> list[QueryVectors]:
-    """Some words of a passage, some of another, a few of nobody's."""
+    """Some words of a passage, some of another, and a few of none."""
     root, encoder = crowd
     chance, index = random.Random(12), Index.open(root)
     queries = []
@@ -436,7 +434,7 @@ def crowd_queries(crowd: tuple[Path, WordEncoder]) -> list[QueryVectors]:
     return queries
 
 
-def test_the_usual_search_finds_nine_in_ten_of_the_exact_ten(
+def test_the_default_search_has_a_recall_of_nine_tenths(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     index = Index.open(crowd[0])
@@ -447,14 +445,14 @@ def test_the_usual_search_finds_nine_in_ten_of_the_exact_ten(
     assert np.mean(found) >= 0.9
 
 
-def test_wider_doors_lose_nothing(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
+def test_wider_limits_lose_nothing(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
     index = Index.open(crowd[0])
     wide = SearchOptions(probes=10**6, candidates=10**6, refined=1999)
     for query in crowd_queries[:6]:
         assert search_one(index, query, base=wide) == search_one(index, query, exact=True)
 
 
-def test_any_number_of_threads_gives_the_same_ranking(
+def test_rankings_do_not_depend_on_the_number_of_threads(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     alone, together = (Index.open(crowd[0], threads=threads) for threads in (1, 3))
@@ -463,7 +461,7 @@ def test_any_number_of_threads_gives_the_same_ranking(
         assert search_one(alone, query, exact=True) == search_one(together, query, exact=True)
 
 
-def test_searches_from_several_threads_do_not_disturb_each_other(
+def test_concurrent_searches_are_independent(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     index = Index.open(crowd[0], threads=2)
@@ -474,7 +472,7 @@ def test_searches_from_several_threads_do_not_disturb_each_other(
             assert list(pool.map(search, crowd_queries)) == one_by_one
 
 
-def test_a_search_is_the_same_whatever_was_searched_before(
+def test_a_search_does_not_depend_on_earlier_ones(
     crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]
 ) -> None:
     index = Index.open(crowd[0], threads=1)
@@ -483,7 +481,7 @@ def test_a_search_is_the_same_whatever_was_searched_before(
     assert search_one(Index.open(crowd[0], threads=1), crowd_queries[3], base=NARROW) == first[3]
 
 
-def test_searching_many_is_searching_each(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
+def test_a_batch_equals_single_queries(crowd: tuple[Path, WordEncoder], crowd_queries: list[QueryVectors]) -> None:
     index = Index.open(crowd[0])
     out = [[f"p{number}"] for number in range(len(crowd_queries))]
     each = [

@@ -1,4 +1,4 @@
-"""Searching an index while it changes: every answer is that of one committed state."""
+"""Searching an index while it changes: every answer comes from one committed state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = tuple[Ranking, ...]
 
 @dataclass
 class Race:
-    """Searching threads beside one writer; `answers` is filled by the threads, `states` by the writer."""
+    """Searching threads beside one writer; the threads fill `answers`, the writer `states`."""
 
     index: Index
     searches: int
@@ -63,7 +63,7 @@ class Race:
             done += len(QUERIES)
 
     def change(self, searching: list[threading.Thread]) -> None:
-        """Add, delete and compact in turn, as long as anybody searches."""
+        """Add, delete and compact in turn until the searches end."""
         steps = (self.add, self.delete, self.add, self.index.compact)
         while any(thread.is_alive() for thread in searching):
             steps[self.changes % len(steps)]()
@@ -94,18 +94,18 @@ def check(run: Race) -> None:
     assert len(run.answers) > 1, "or nothing changed while anybody searched"
 
 
-def test_searches_beside_changes_answer_from_one_state(tmp_path: Path) -> None:
+def test_searches_during_changes_see_one_state(tmp_path: Path) -> None:
     check(race(tmp_path / "index", 2400))
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_searches_beside_changes_answer_from_one_state(tmp_path: Path) -> None:
+def test_a_hundred_thousand_searches_during_changes_see_one_state(tmp_path: Path) -> None:
     run = race(tmp_path / "index", 100_000)
     print(f"{run.searches:,} searches, {run.changes:,} changes, {len(run.answers):,} answers, {len(run.errors)} errors")
     check(run)
 
 
-def test_a_snapshot_outlives_every_change(tmp_path: Path) -> None:
+def test_a_snapshot_survives_every_change(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", passages_of(BASE), ENCODER, threads=1)
     before = index.snapshot
     found, passage, vectors = before.search(QUERIES, 8, OPTIONS), before.passage("p5"), before.vectors("p5")
@@ -119,7 +119,7 @@ def test_a_snapshot_outlives_every_change(tmp_path: Path) -> None:
     assert "p5" not in index
 
 
-def test_a_snapshot_that_was_never_searched_can_be_after_its_files_are_gone(tmp_path: Path) -> None:
+def test_a_snapshot_can_be_searched_after_its_files_are_removed(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", passages_of(BASE), ENCODER, threads=1)
     expected = index.search(QUERIES, 8)
     before = Index.open(index.root).snapshot
@@ -137,7 +137,7 @@ def test_the_digest_names_the_content(tmp_path: Path) -> None:
     assert index.digest == Index.open(index.root).digest != first
 
 
-def test_a_change_keeps_what_it_did_not_touch(tmp_path: Path) -> None:
+def test_a_change_shares_untouched_segments(tmp_path: Path) -> None:
     index = Index.build(tmp_path / "index", passages_of(BASE), ENCODER)
     before = index.snapshot
     index.add(passages_of(EXTRA), ENCODER)

@@ -44,7 +44,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_what_is_written_is_read(folder: Path) -> None:
+def test_a_checkpoint_survives_a_round_trip(folder: Path) -> None:
     found = read_checkpoint(folder, "flipr")
     for field in dataclasses.fields(Checkpoint):
         if field.name != "tensors":
@@ -73,7 +73,7 @@ def test_a_write_that_fails_leaves_the_old_one(folder: Path) -> None:
     assert read_checkpoint(folder, "flipr").notes == SAMPLE.notes
 
 
-def test_the_hash_of_the_weights_is_of_names_types_shapes_and_values() -> None:
+def test_weights_hash_covers_names_types_shapes_and_values() -> None:
     variants = [
         SAMPLE.tensors,
         {**SAMPLE.tensors, "b": torch.arange(6.0).reshape(3, 2)},
@@ -99,7 +99,7 @@ def flip(folder: Path) -> None:
 
 
 REFUSALS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "newer format": (lambda f: edit_config(f, format_version=99), "format version 99.*reads up to 2"),
+    "newer format": (lambda f: edit_config(f, format_version=99), "format version 99, expected at most 2"),
     "another format": (lambda f: edit_config(f, format="other"), "not a Baleen checkpoint"),
     "another kind": (lambda f: edit_config(f, kind="reader"), "kind 'reader', expected 'flipr'"),
     "lost hash": (lambda f: edit_config(f, tokenizer_sha256=""), "tokenizer were altered"),
@@ -147,9 +147,7 @@ def unreachable(name: str) -> Path:
     raise ConnectionError(f"no network\nand a long tale of {name}")
 
 
-def test_a_name_is_a_folder_then_a_checkpoint_then_a_model_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resolve_tries_folder_then_checkpoints_then_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "mine"))
     monkeypatch.chdir(tmp_path)
     for place in ("mine/tiny", "checkpoints/tiny", "checkpoints/other"):
@@ -160,9 +158,7 @@ def test_a_name_is_a_folder_then_a_checkpoint_then_a_model_of_the_hub(
     assert resolve_folder("owner/model", download=lambda name: tmp_path / name) == tmp_path / "owner/model"
 
 
-def test_a_name_that_leads_nowhere_says_where_it_was_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_name_lists_the_searched_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match=r"checkpoints/nowhere.*hub \(no network\)$"):
         resolve_folder("nowhere", download=unreachable)

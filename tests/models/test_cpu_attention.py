@@ -1,4 +1,4 @@
-"""Attention by products: the same as torch's own, whatever is padded, however many texts go at once."""
+"""Attention by matrix products equals torch's own, with and without padding, for any batch size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import BertConfig, BertModel
 
 from baleen.models import cpu_attention
-from baleen.models.cpu_attention import attend, use_products
+from baleen.models.cpu_attention import attend, use_matrix_products
 from baleen.models.cross_encoder import CrossEncoder
 from fakes import bert_folder, tiny_encoder
 
 
 def heads(texts: int, length: int, dtype: torch.dtype = torch.float32, count: int = 3) -> list[Tensor]:
-    """Query, key and value as a backbone has them: heads beside each other in memory, not texts."""
+    """Query, key and value in the memory layout of a backbone: texts, tokens, heads."""
     chance = torch.Generator().manual_seed(texts * 1000 + length)
     shape = (texts, length, count, 8)
     return [torch.randn(shape, generator=chance).to(dtype).transpose(1, 2) for _ in range(3)]
@@ -40,20 +40,20 @@ def bert(**changes: Any) -> BertModel:
 
 @pytest.mark.parametrize("texts", [1, 2, 5])
 @pytest.mark.parametrize("length", [1, 7, 33])
-def test_it_is_what_torch_computes(texts: int, length: int) -> None:
+def test_attend_equals_torch(texts: int, length: int) -> None:
     query, key, value = heads(texts, length)
     expected = scaled_dot_product_attention(query, key, value).transpose(1, 2)
     torch.testing.assert_close(attend(query, key, value, None, 8**-0.5), expected)
 
 
-def test_what_is_not_seen_does_not_count() -> None:
+def test_masked_tokens_do_not_count() -> None:
     query, key, value = heads(4, 9)
     seen = lengths_seen([9, 1, 4, 8], 9)
     expected = scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2)
     torch.testing.assert_close(attend(query, key, value, seen, 8**-0.5), expected)
 
 
-def test_a_padded_text_comes_out_as_it_does_alone() -> None:
+def test_padding_does_not_change_a_text() -> None:
     query, key, value = heads(3, 12)
     together = attend(query, key, value, lengths_seen([12, 5, 7], 12), 0.3)
     alone = attend(*(each[1:2, :, :5] for each in (query, key, value)), None, 0.3)
@@ -61,7 +61,7 @@ def test_a_padded_text_comes_out_as_it_does_alone() -> None:
 
 
 @pytest.mark.parametrize("scratch", [1, 3 * 11 * 11 * 4 * 2, 1 << 30])
-def test_how_many_go_at_once_makes_no_difference(scratch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batching_does_not_change_the_result(scratch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     query, key, value = heads(5, 11)
     seen = lengths_seen([11, 3, 11, 6, 1], 11)
     expected = scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2)
@@ -78,7 +78,7 @@ def test_bfloat16_is_as_near_as_bfloat16_can_be() -> None:
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_a_backbone_reads_as_before(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backbone_gives_the_same_vectors(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model, ids = bert(), torch.arange(2 * 10).view(2, 10)
     seen = torch.ones(2, 10, dtype=torch.long)
     seen[1, 6:] = 0 if padded else 1
@@ -86,7 +86,7 @@ def test_a_backbone_reads_as_before(padded: bool, monkeypatch: pytest.MonkeyPatc
     with torch.inference_mode():
         before = model(input_ids=ids, attention_mask=seen).last_hidden_state
         assert not calls
-        use_products(model)
+        use_matrix_products(model)
         after = model(input_ids=ids, attention_mask=seen).last_hidden_state
     assert len(calls) == 2, "once for each layer"
     assert calls[0] is padded
@@ -94,7 +94,7 @@ def test_a_backbone_reads_as_before(padded: bool, monkeypatch: pytest.MonkeyPatc
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows by one with every call of the products, in float32 too: whether anything was masked."""
+    """Record for every call of `attend`, in float32 too, whether it has a mask."""
     calls: list[bool] = []
     monkeypatch.setattr(cpu_attention, "_FASTER", (torch.float32, torch.bfloat16))
 
@@ -141,7 +141,7 @@ def test_a_causal_text_does_not_see_what_comes_after() -> None:
 
 @torch.no_grad()
 def test_types_that_differ_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As rotary positions make them under autocast: float32 queries and keys, bfloat16 values."""
+    """Rotary positions under autocast give float32 queries and keys with bfloat16 values."""
     calls, (query, key, value) = spy(monkeypatch), heads(2, 9)
     with torch.autocast("cpu", torch.bfloat16):
         found = forward(query, key, value.bfloat16())
@@ -171,14 +171,14 @@ def test_a_text_too_long_for_the_cache_is_left_to_torch(monkeypatch: pytest.Monk
     assert len(calls) == 2, "of no text there is nothing to hold"
 
 
-def test_nothing_outweighs_a_mask() -> None:
+def test_no_similarity_outweighs_a_mask() -> None:
     query, key, value = heads(1, 6)
     seen = lengths_seen([3], 6)
     expected = attend(*(each[:, :, :3] for each in (query, key, value)), None, 1e6)
     torch.testing.assert_close(attend(query, key, value, seen, 1e6)[:, :3], expected)
 
 
-def test_encoders_on_a_cpu_use_products_and_are_saved_as_before(tmp_path: Path) -> None:
+def test_cpu_models_use_matrix_products_and_save_unchanged(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path)
     assert encoder.model.backbone.config._attn_implementation == cpu_attention._NAME
     encoder.save(tmp_path / "saved")
@@ -187,9 +187,9 @@ def test_encoders_on_a_cpu_use_products_and_are_saved_as_before(tmp_path: Path) 
     assert reading.model.backbone.config._attn_implementation == cpu_attention._NAME
 
 
-def test_what_is_learnt_goes_through_torchs_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_uses_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, changed = bert(), bert()
-    use_products(changed)
+    use_matrix_products(changed)
     monkeypatch.setattr(cpu_attention, "attend", lambda *_: pytest.fail("products have no place in training"))
     ids = torch.arange(12).view(2, 6)
     found = []
@@ -204,6 +204,6 @@ def test_what_is_learnt_goes_through_torchs_kernel(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("implementation", ["eager", None])
 def test_a_backbone_that_attends_otherwise_is_left_alone(implementation: str | None) -> None:
     backbone = SimpleNamespace(config=SimpleNamespace(_attn_implementation=implementation))
-    use_products(backbone)
+    use_matrix_products(backbone)
     assert backbone.config._attn_implementation == implementation
-    use_products(torch.nn.Linear(2, 2))  # no backbone of transformers at all
+    use_matrix_products(torch.nn.Linear(2, 2))  # no backbone of transformers at all

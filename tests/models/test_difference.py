@@ -1,4 +1,4 @@
-"""A checkpoint as its difference to another: what comes back, what is refused, and how many bytes it takes."""
+"""Checkpoints stored as a difference to a base: round trips, refusals, and their size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from baleen.core.errors import CheckpointError, ConfigError
 from baleen.models.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from baleen.models.cross_encoder import KIND, CrossEncoder
-from baleen.models.difference import restored
+from baleen.models.difference import restore
 from baleen.models.folder import write_model
 from difference import factored, main, write_difference
 from fakes import bert_folder
@@ -47,7 +47,7 @@ def sample(seed: int, **changes: Any) -> Checkpoint:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """`reading`, whole, and `readers`, a difference of rank 3 to it."""
+    """A folder with a whole checkpoint, `reading`, and a difference of rank 3 to it, `readers`."""
     write_checkpoint(tmp_path / "reading", sample(1))
     write_difference(tmp_path / "readers", sample(2), tmp_path / "reading", rank=3)
     return tmp_path
@@ -63,24 +63,24 @@ def edit(folder: Path, **changes: Any) -> None:
 
 def test_enough_directions_bring_all_of_a_matrix_back() -> None:
     base, wanted = tensors(1), tensors(2)
-    found = restored(base, factored(base, wanted, rank=5))
+    found = restore(base, factored(base, wanted, rank=5))
     assert found.keys() == wanted.keys()
     torch.testing.assert_close(found["heads.verifier.weight"], wanted["heads.verifier.weight"])
     low = base["backbone.dense.weight"] + torch.outer(torch.arange(12.0), torch.arange(10.0))
-    found = restored(base, factored(base, {**wanted, "backbone.dense.weight": low}, rank=1))
+    found = restore(base, factored(base, {**wanted, "backbone.dense.weight": low}, rank=1))
     torch.testing.assert_close(found["backbone.dense.weight"], low, atol=1e-3, rtol=1e-4)
 
 
-def test_what_comes_back_is_as_near_as_its_rank_allows() -> None:
+def test_restored_tensors_are_as_near_as_the_rank_allows() -> None:
     base, wanted = tensors(1), tensors(2)
     name = "backbone.dense.weight"
     strengths = torch.linalg.svdvals(wanted[name] - base[name])
     for rank in (1, 3, 5):
-        left = wanted[name] - restored(base, factored(base, wanted, rank))[name]
+        left = wanted[name] - restore(base, factored(base, wanted, rank))[name]
         torch.testing.assert_close(left.norm(), strengths[rank:].norm())
 
 
-def test_embeddings_of_tokens_are_the_bases_and_small_tensors_whole() -> None:
+def test_embeddings_come_from_the_base_and_small_tensors_whole() -> None:
     base, wanted = tensors(1), tensors(2)
     stored = factored(base, wanted, rank=3)
     assert set(stored) == {
@@ -89,17 +89,17 @@ def test_embeddings_of_tokens_are_the_bases_and_small_tensors_whole() -> None:
         "backbone.dense.weight.right",
         "heads.verifier.weight",
     }
-    found = restored(base, stored)
+    found = restore(base, stored)
     assert torch.equal(found["backbone.embeddings.word.weight"], base["backbone.embeddings.word.weight"])
     assert torch.equal(found["heads.verifier.weight"], wanted["heads.verifier.weight"])
 
 
-def test_no_difference_takes_no_room() -> None:
+def test_no_difference_stores_nothing() -> None:
     assert factored(tensors(1), tensors(1), rank=4) == {}
-    assert all(torch.equal(found, tensors(1)[name]) for name, found in restored(tensors(1), {}).items())
+    assert all(torch.equal(found, tensors(1)[name]) for name, found in restore(tensors(1), {}).items())
 
 
-def test_a_rank_of_nothing_is_refused() -> None:
+def test_rank_zero_is_refused() -> None:
     with pytest.raises(ConfigError, match="rank = 0"):
         factored(tensors(1), tensors(2), rank=0)
 
@@ -116,19 +116,19 @@ def test_a_rank_of_nothing_is_refused() -> None:
         {"elsewhere.left": torch.ones(12, 2), "elsewhere.right": torch.ones(2, 10)},
     ],
 )
-def test_what_fits_nothing_of_the_base_is_refused(stored: dict[str, torch.Tensor]) -> None:
-    with pytest.raises(CheckpointError, match="fits nothing of the model"):
-        restored(tensors(1), stored)
+def test_tensors_that_do_not_fit_the_base_are_refused(stored: dict[str, torch.Tensor]) -> None:
+    with pytest.raises(CheckpointError, match="fits no tensor of the base model"):
+        restore(tensors(1), stored)
 
 
 # On disk
 
 
-def test_a_difference_is_read_as_the_checkpoint_that_it_stands_for(model: Path) -> None:
+def test_a_difference_is_read_as_its_checkpoint(model: Path) -> None:
     found, wanted = read_checkpoint(model / "readers", KIND), sample(2)
     for name in ("settings", "backbone", "tokens", "tokenizer", "notes"):
         assert getattr(found, name) == getattr(wanted, name)
-    expected = restored(tensors(1), factored(tensors(1), tensors(2), rank=3))
+    expected = restore(tensors(1), factored(tensors(1), tensors(2), rank=3))
     assert found.tensors.keys() == expected.keys()
     for name, tensor in expected.items():
         torch.testing.assert_close(found.tensors[name], tensor)
@@ -155,7 +155,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a base that says nothing": (lambda f: edit(f / "readers", base={}), "base should have a folder"),
     "a base that is one itself": (
         lambda f: edit(f / "reading", format_version=2, base={"folder": "x", "weights_sha256": "y"}),
-        "which is one itself",
+        "which is a difference itself",
     ),
 }
 
@@ -169,14 +169,14 @@ def test_refusals_say_what_is_wrong(model: Path, fault: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_an_older_baleen_is_told_by_the_version(model: Path) -> None:
+def test_a_difference_has_its_own_format_version(model: Path) -> None:
     versions = [
         json.loads((model / name / "config.json").read_text())["format_version"] for name in ("reading", "readers")
     ]
     assert versions == [1, 2]
 
 
-def test_what_cannot_be_a_difference_is_not_written(model: Path) -> None:
+def test_checkpoints_that_fit_no_base_are_not_written(model: Path) -> None:
     with pytest.raises(CheckpointError, match="settings: length"):
         write_difference(model / "other", sample(2, settings={"length": 8}), model / "reading", 3)
     with pytest.raises(CheckpointError, match="is the base itself, which would be lost"):
@@ -205,7 +205,7 @@ def test_a_cross_encoder_is_loaded_from_its_difference(tmp_path: Path) -> None:
 
 @pytest.fixture
 def apart(model: Path) -> list[str]:
-    """The script's arguments for a checkpoint in the folder `apart`, but for --out."""
+    """The script's arguments for a checkpoint in the folder `apart`, without --out."""
     write_checkpoint(model / "apart", sample(2))
     return [str(model / "apart"), "--base", str(model / "reading"), "--rank", "3", "--out"]
 

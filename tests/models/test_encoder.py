@@ -17,7 +17,7 @@ from baleen.core.vectors import Floats
 from baleen.index.scoring import focused_score
 from baleen.models.backbone import principal_components
 from baleen.models.checkpoint import read_checkpoint, write_checkpoint
-from baleen.models.device import inference
+from baleen.models.device import disable_cudnn_attention
 from baleen.models.encoder import KIND, Encoder
 from baleen.models.tokens import EncoderConfig
 from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
@@ -46,7 +46,7 @@ def assert_same(found: list[Floats], expected: list[Floats]) -> None:
         np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), atol=1e-3)
 
 
-def test_queries_come_out_apart_from_their_facts_and_of_length_one(encoder: Encoder) -> None:
+def test_query_and_fact_vectors_are_separate_and_normalised(encoder: Encoder) -> None:
     plain, with_facts, short = encoder.encode_queries(QUERIES)
     assert plain.query.shape == with_facts.query.shape == short.query.shape == (64, 16)
     assert plain.facts.shape == (0, 16)
@@ -63,7 +63,7 @@ def test_claim_and_facts_attend_to_each_other(encoder: Encoder) -> None:
     assert not np.allclose(other.facts, with_facts.facts, atol=1e-4)
 
 
-def test_masks_do_not_touch_the_claim_when_out_of_attention(tmp_path: Path) -> None:
+def test_unattended_masks_do_not_change_the_claim(tmp_path: Path) -> None:
     padded = tiny_encoder(tmp_path / "a").encode_queries(QUERIES[:1])[0].query
     bare = tiny_encoder(tmp_path / "b", mask_padding=False).encode_queries(QUERIES[:1])[0].query
     seen = tiny_encoder(tmp_path / "c", attend_to_masks=True).encode_queries(QUERIES[:1])[0].query
@@ -88,7 +88,7 @@ def test_a_passage_does_not_depend_on_its_batch_or_chunk(encoder: Encoder) -> No
     assert_same(passage_vectors(encoder, CORPUS, chunk=3, batch_tokens=100), alone)
 
 
-def test_passages_stream_in_order_with_at_most_two_chunks_read_ahead(encoder: Encoder) -> None:
+def test_passages_stream_with_at_most_two_chunks_in_advance(encoder: Encoder) -> None:
     taken: list[str] = []
     third = threading.Event()
 
@@ -176,11 +176,11 @@ def test_a_checkpoint_whose_lengths_do_not_fit_is_refused(saved: Path) -> None:
         Encoder.load(saved)
 
 
-def test_nothing_in_nothing_out(encoder: Encoder) -> None:
+def test_an_empty_list_gives_an_empty_list(encoder: Encoder) -> None:
     assert encoder.encode_queries([]) == []
 
 
-def test_bfloat16_is_close_has_the_same_fingerprint_and_cannot_be_saved(encoder: Encoder, saved: Path) -> None:
+def test_bfloat16_is_close_with_the_same_fingerprint_unsaveable(encoder: Encoder, saved: Path) -> None:
     rounded = Encoder.load(saved, dtype=torch.bfloat16)
     autocast = Encoder.load(saved, dtype=torch.bfloat16, trainable=True)
     assert rounded.fingerprint == autocast.fingerprint == encoder.fingerprint
@@ -192,15 +192,21 @@ def test_bfloat16_is_close_has_the_same_fingerprint_and_cannot_be_saved(encoder:
     autocast.save(saved)
 
 
-def test_attention_that_plans_anew_for_every_shape_is_left_out(encoder: Encoder) -> None:
+def test_cudnn_attention_is_disabled_on_a_gpu_only() -> None:
     backends: Any = torch.backends.cuda
     before = backends.cudnn_sdp_enabled()
-    with inference(encoder.model, encoder.dtype):
-        assert (backends.cudnn_sdp_enabled(), backends.flash_sdp_enabled()) == (False, True)
-    assert backends.cudnn_sdp_enabled() == before
+    try:
+        backends.enable_cudnn_sdp(True)
+        disable_cudnn_attention(torch.device("cpu"))
+        assert backends.cudnn_sdp_enabled()
+        disable_cudnn_attention(torch.device("cuda"))
+        assert not backends.cudnn_sdp_enabled()
+        assert backends.flash_sdp_enabled()
+    finally:
+        backends.enable_cudnn_sdp(before)
 
 
-def test_queries_go_through_the_backbone_by_their_tokens(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_vectors_do_not_depend_on_batches(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [Query("one"), *QUERIES, Query("two")]
     whole = encoder.encode_queries(asked)
     monkeypatch.setattr(Encoder, "batch_tokens", 1)  # every query alone
@@ -210,7 +216,7 @@ def test_queries_go_through_the_backbone_by_their_tokens(encoder: Encoder, monke
     assert encoder.encode_queries([]) == []
 
 
-def test_inference_leaves_the_training_mode_as_it_was(encoder: Encoder, saved: Path) -> None:
+def test_inference_restores_train_mode(encoder: Encoder, saved: Path) -> None:
     training = Encoder.load(saved, trainable=True)
     training.model.train()
     assert_same([training.encode_queries(QUERIES[:1])[0].query], [encoder.encode_queries(QUERIES[:1])[0].query])
@@ -243,7 +249,7 @@ def test_any_backbone_serves(make: Any, tmp_path: Path) -> None:
         assert_same([found.query, found.facts], [expected.query, expected.facts])
 
 
-def test_markers_that_a_vocabulary_lacks_start_at_the_mean(tmp_path: Path) -> None:
+def test_new_marker_embeddings_start_at_the_mean(tmp_path: Path) -> None:
     folder = roberta_folder(tmp_path / "backbone")
     encoder = Encoder.from_backbone(folder, TEXTS, EncoderConfig(dim=8))
     weight = encoder.model.backbone.get_input_embeddings().weight
@@ -262,7 +268,7 @@ def test_sequences_must_fit_the_backbone(tmp_path: Path) -> None:
     Encoder.from_backbone(short, TEXTS, EncoderConfig(dim=8, passage_length=100, facts_length=36))
 
 
-def test_a_backbone_is_no_encoder_and_a_folder_may_be_neither(tmp_path: Path) -> None:
+def test_a_plain_backbone_or_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"Encoder\.from_backbone"):
         Encoder.load(bert_folder(tmp_path / "backbone"))
     (tmp_path / "empty").mkdir()
@@ -285,7 +291,7 @@ def test_a_setting_that_does_not_exist_is_named(saved: Path) -> None:
         Encoder.load(saved)
 
 
-def test_the_projection_starts_where_most_of_the_vectors_lie() -> None:
+def test_the_starting_projection_keeps_neighbours() -> None:
     """Principal components keep a vector's nearest neighbour far more often than a random projection does."""
     generator = torch.Generator().manual_seed(0)
     spread = torch.diag(torch.linspace(1, 0.05, 24).square())
@@ -306,8 +312,8 @@ def test_the_projection_starts_where_most_of_the_vectors_lie() -> None:
 
 def test_a_projection_needs_text_and_room(tmp_path: Path) -> None:
     folder = bert_folder(tmp_path / "backbone")
-    with pytest.raises(ConfigError, match="dim = 64, and the backbone's vectors have only 32"):
+    with pytest.raises(ConfigError, match="dim = 64, but the backbone's vectors have only 32"):
         Encoder.from_backbone(folder, TEXTS, EncoderConfig(dim=64))
-    with pytest.raises(ConfigError, match="none was given"):
+    with pytest.raises(ConfigError, match="no text to fit the projection to"):
         Encoder.from_backbone(folder, [], EncoderConfig(dim=8))
     Encoder.from_backbone(folder, config=EncoderConfig(dim=8))

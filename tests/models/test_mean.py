@@ -1,4 +1,4 @@
-"""The mean of checkpoints: its numbers, its notes, and its refusals."""
+"""The mean of checkpoints: numbers, notes and refusals."""
 
 from __future__ import annotations
 

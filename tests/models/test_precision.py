@@ -1,4 +1,4 @@
-"""Precisions from the command line down to the models."""
+"""Precision from the command line down to the models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_precision_is_a_type_to_compute_in() -> None:
 
 
 def test_int8_elsewhere_and_unknown_names_are_refused() -> None:
-    with pytest.raises(ConfigError, match="for the cpu, not for cuda; take bfloat16"):
+    with pytest.raises(ConfigError, match="for the cpu, not for cuda; use bfloat16"):
         dtype_of("int8", torch.device("cuda"))
     with pytest.raises(ConfigError, match="'int4' should be one of float32, bfloat16, int8"):
         dtype_of("int4", CPU)  # type: ignore[arg-type]
@@ -71,11 +71,11 @@ def test_rounded_weights_are_not_saved(model: Path, precision: Precision, tmp_pa
         Encoder.load(model, device="cpu", precision=precision).save(tmp_path / "again")
 
 
-def test_what_is_to_be_trained_is_not_rounded(model: Path) -> None:
+def test_trainable_weights_are_not_rounded(model: Path) -> None:
     assert layers(Encoder.load(model, device="cpu", precision="int8", trainable=True)) == 0
 
 
-def test_a_system_reads_at_the_precision_that_it_retrieves_at(model: Path, tmp_path: Path) -> None:
+def test_readers_use_the_precision_of_the_retriever(model: Path, tmp_path: Path) -> None:
     from baleen.index.index import Index
 
     Index.build(tmp_path / "index", CORPUS, Encoder.load(model, device="cpu", precision="float32"))

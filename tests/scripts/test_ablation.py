@@ -404,16 +404,16 @@ def test_a_lender_lends_its_readers_to_retrievers_that_are_all_trained(
     parts, lender = read_model(home), tmp_path / "lender"
     lender.mkdir()
     places = {name: str(parts.folder(name)) for name in parts.components}
-    write_model(lender, places, {"run": {**parts.settings["run"], "named_bonus": 1000.0}})
+    write_model(lender, places, {"run": {**parts.settings["run"], "mention_boost": 1000.0}})
     lines = "cutoffs = [3, 7]", 'readers = "first"', f'lender = "{lender}"'
     file = write_plan(toy.folder, "lent", *QUICK, changed(*lines))
     (told,) = ablate(read_ablation(file, ["A", "G"]), tmp_path, device="cpu").document["questions"]
     (whole,) = report.document["questions"]
     assert told["rows"][:1] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
     assert [row["row"] for row in told["rows"]] == ["A", "G"]
-    bonuses = [read_model(tmp_path / "rows" / letter).settings["run"].get("named_bonus") for letter in "AG"]
+    bonuses = [read_model(tmp_path / "rows" / letter).settings["run"].get("mention_boost") for letter in "AG"]
     assert bonuses == [None, 1000.0], "for `baleen eval` to make the figures of the row"
-    named = [read_results(tmp_path / "results" / letter / f"{FILE}.jsonl")[0].get("named_bonus") for letter in "AG"]
+    named = [read_results(tmp_path / "results" / letter / f"{FILE}.jsonl")[0].get("mention_boost") for letter in "AG"]
     assert named == [None, 1000.0]
     run = tmp_path / "runs" / "flipr-latent"
     assert (run / "retriever").is_dir()

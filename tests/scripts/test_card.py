@@ -191,12 +191,13 @@ def test_averages_differences_settings_and_an_index_are_described(run: Path) -> 
     parts = [{"share": 0.6, "weights_sha256": "a" * 64}, {"share": 0.4, "weights_sha256": "b" * 64}]
     reading.write_text(json.dumps({"base": {"folder": "../whole"}, "notes": {"averaged": parts}}))
     config = json.loads((model / "config.json").read_text())
-    write_document(model / "config.json", {**config, "settings": {"condenser": {"threshold": [-2.0, 1]}}})
+    write_document(model / "config.json", {**config, "settings": {"condenser": {"keep": -2.0}, "run": {"k": [25, 10]}}})
     write_document(model / "demo-index" / "manifest.json", {})
     text = card.make_card(run)
     assert "`reading` is stored as a difference to `../whole`" in text
     assert "average of checkpoints: 60% of sha256 `aaaaaaaaaaaa`, 40% of" in text
-    assert "| `condenser.threshold` | `[-2.0, 1]` |" in text
+    assert "| `condenser.keep` | `-2.0` |" in text
+    assert "| `run.k` | `[25, 10]` |" in text
     assert "An index in the model folder contains the text" in text
     assert "**Small encoders** (0.0M parameters)" in text, "a difference is no encoder of its own"
 

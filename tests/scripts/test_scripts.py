@@ -98,7 +98,7 @@ def test_figures_by_hops_and_by_pipeline(tmp_path: Path) -> None:
 
 def test_figures_by_what_names_are_worth(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "names")
-    assert [(step["dataset"], step["named_bonus"]) for step in steps] == [
+    assert [(step["dataset"], step["mention_boost"]) for step in steps] == [
         (name, bonus) for bonus in (0, 1, 2, 4, 16) for name in ("hover", "exfever")
     ]
     assert len({step["out"] for step in steps}) == 10

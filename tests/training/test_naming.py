@@ -8,7 +8,7 @@ import pytest
 
 from baleen.core.types import Fact, Passage, Query
 from baleen.data.titles import MAX_SAME_TITLE
-from baleen.hops.mentions import CLAIM, MOST_NAMED, MentionBoost
+from baleen.hops.mentions import CLAIM, MAX_MENTIONED, MentionBoost
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
 from baleen.training.data import TitleMentions, TrainingData
@@ -29,7 +29,7 @@ def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
     names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
-    assert [names.named(query, "all") for query in asked] == [follower.named(query) for query in asked]
+    assert [names.named(query, "all") for query in asked] == [follower.mentioned(query) for query in asked]
     assert any(names.named(query, "all") for query in asked)
 
 
@@ -58,9 +58,9 @@ def test_a_name_that_too_many_bear_says_nothing(bearers: int, named: int) -> Non
 
 
 def test_of_a_list_the_first_are_taken() -> None:
-    towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MOST_NAMED + 5)]
+    towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MAX_MENTIONED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
     names = TitleMentions(world_of(a=[*towns, listed]))
     found = names.named(Query("Which towns?", (fact_of("a/list"),)), "a")
-    assert list(found) == [town.pid for town in towns[:MOST_NAMED]]
+    assert list(found) == [town.pid for town in towns[:MAX_MENTIONED]]
     assert set(found.values()) == {"a/list"}

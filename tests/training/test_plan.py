@@ -84,9 +84,9 @@ def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
     """So that a run which was begun before there was such a setting goes on."""
     bare = read_plan(write_plan(tmp_path, "bare")).told()
     assert "ready" not in bare["retriever"]
-    assert "named_bonus" not in bare["reading"]
-    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nnamed_bonus = 2.0"))).told()
-    assert named["reading"] == {**bare["reading"], "named_bonus": 2.0}
+    assert "mention_boost" not in bare["reading"]
+    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nmention_boost = 2.0"))).told()
+    assert named["reading"] == {**bare["reading"], "mention_boost": 2.0}
     assert "dropout" not in bare["retriever"]["training"]
     assert "dropout" not in bare["reading"]["first"]
     undropped = ("[retriever.training]", "[retriever.training]\ndropout = 0.0")
@@ -123,7 +123,7 @@ def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
         ("shared = true", 'shared = "yes"', "reading: shared = 'yes' should be bool"),
         ("shared = true", "labels = 4", "reading: labels = 4, which should be 2 or 3"),
         ("shared = true", "incomplete = 2.0", "reading: incomplete = 2.0, which should be a share, from 0 to 1"),
-        ("shared = true", "named_bonus = -1.0", "reading: named_bonus = -1.0, which should be a number, 0 or above"),
+        ("shared = true", "mention_boost = -1.0", "reading: mention_boost = -1.0, which should be a number, 0 or above"),
         ("shared = true", "weights = { fakts = 2 }", "reading: weights: there is no head 'fakts'; known are sentences"),
         ("shared = true", "weights = { facts = 0 }", "reading: weights: facts = 0, which should be at least 1"),
         ("shared = true", "facts = { steps = 3 }", "reading: facts has a training of its own, which it can have only"),

@@ -232,7 +232,7 @@ def test_there_is_a_hop_after_the_last_gold_passage(read: CrossEncoderTraining) 
 
 def test_what_is_named_comes_first_where_names_are_followed(read: CrossEncoderTraining) -> None:
     """In this world the fact of the first hop names the passage of the second, whatever a retriever makes of it."""
-    followed = CrossEncoderTraining(replace(read.plan, named_bonus=1e3), read.rounds)
+    followed = CrossEncoderTraining(replace(read.plan, mention_boost=1e3), read.rounds)
     questions = read.world.dev[:20]
     ranks = {}
     for name, reading in (("plain", read), ("followed", followed)):

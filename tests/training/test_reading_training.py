@@ -453,7 +453,7 @@ def rerank_oracle(reading: CrossEncoder) -> float:
 def verdict_oracle(reading: CrossEncoder) -> float:
     losses = []
     for record in VERDICTS[:3]:
-        ((_, values),) = scored(reading, "verifier", [reading.inputs.evidence(record.query)[0].at_start()])
+        ((_, values),) = scored(reading, "verifier", [reading.inputs.evidence(record.query)[0].at_cls()])
         losses.append(log_sum(values) - values[HEADS["verifier"].outputs.index(record.label)])
     return sum(losses) / len(losses)
 

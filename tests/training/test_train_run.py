@@ -73,7 +73,7 @@ def apart(toy: ToyWorld) -> Path:
             "apart",
             APART,
             ("[reading.training]\nsteps = 6", "[reading.training]\nsteps = 2"),
-            ("depth = 4\n", "depth = 4\nnamed_bonus = 2.0\n"),
+            ("depth = 4\n", "depth = 4\nmention_boost = 2.0\n"),
         ),
         folder,
     )
@@ -110,8 +110,8 @@ def test_a_run_ends_in_a_model_that_verifies_and_answers(
 
 
 def test_a_model_whose_readers_learnt_from_names_follows_them(shared: Path, apart: Path) -> None:
-    assert "named_bonus" not in read_model(shared / "model").settings["run"]
-    assert read_model(apart / "model").settings["run"]["named_bonus"] == 2.0
+    assert "mention_boost" not in read_model(shared / "model").settings["run"]
+    assert read_model(apart / "model").settings["run"]["mention_boost"] == 2.0
 
 
 def test_heads_share_one_backbone_or_have_one_each(shared: Path, apart: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from baleen.cli.options import JsonOption
-from baleen.evaluation.results import told_threshold
+from baleen.evaluation.results import format_thresholds
 
 if TYPE_CHECKING:
     from baleen.evaluation.evaluate import Stored
@@ -51,11 +51,10 @@ def compare(
 
 
 def _called(run: Mapping[str, Any]) -> str:
-    """The system of a run, its order where that is not the usual one, and its threshold where one was given."""
-    threshold = "" if "threshold" not in run else f", threshold {told_threshold(run['threshold'])}"
+    """The system of a run, its order where that is not the usual one, and its thresholds where some were given."""
     order = f", ranked by {run['ranked_by']}" if run.get("ranked_by", "hops") != "hops" else ""
-    named = f", names raised by {run['named_bonus']:g}" if run.get("named_bonus") else ""
-    return f"{run.get('system')}{order}{named}{threshold}"
+    named = f", names raised by {run['mention_boost']:g}" if run.get("mention_boost") else ""
+    return f"{run.get('system')}{order}{named}{format_thresholds(run)}"
 
 
 def _page(comparison: Comparison, show: int) -> str:

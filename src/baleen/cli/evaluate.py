@@ -19,13 +19,15 @@ import typer
 
 from baleen.cli.hops import (
     DepthsOption,
+    FinalOption,
     HopsOption,
-    NamedBonusOption,
+    KeepOption,
+    MentionBoostOption,
     PipelineOption,
     RankedByOption,
-    StandInOption,
+    ReadOption,
     StopEarlyOption,
-    ThresholdOption,
+    UntrainedOption,
     run_options,
 )
 from baleen.cli.options import DeviceOption, IndexOption, JsonOption, ModelOption, PrecisionOption, ThreadsOption
@@ -44,10 +46,12 @@ COLBERT_HOP = "colbert-hop"
 FIRST = "bm25"  # what the baseline rerank ranks anew, if nothing else is said
 OF_CONDENSING = (
     "pipeline",
-    "stand_in",
-    "threshold",
+    "untrained",
+    "keep",
+    "read",
+    "final",
     "ranked_by",
-    "named_bonus",
+    "mention_boost",
 )  # options that a baseline which reranks does not take
 
 
@@ -82,12 +86,10 @@ class Asked:
             raise typer.BadParameter("--corpus goes with --baseline or --run; what takes hops searches an --index")
         if self.baseline == COLBERT_HOP and any(self.options.get(key) is not None for key in OF_CONDENSING):
             raise typer.BadParameter(
-                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --stand-in, --threshold, --ranked-by and --named-bonus out"
+                f"--baseline {COLBERT_HOP} reranks: leave --pipeline, --untrained, --keep, --read, --final, --ranked-by and --mention-boost out"
             )
         if not self.takes_hops and any(value is not None for value in self.options.values()):
-            raise typer.BadParameter(
-                "--hops, -k, --pipeline, --threshold and the like are for a system that takes hops"
-            )
+            raise typer.BadParameter("--hops, -k, --pipeline, --keep and the like are for a system that takes hops")
         self._refuse_idle()
 
     def _refuse_idle(self) -> None:
@@ -234,10 +236,12 @@ def evaluate(
     k: DepthsOption = None,
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
-    stand_in: StandInOption = None,
-    threshold: ThresholdOption = None,
+    untrained: UntrainedOption = None,
+    keep: KeepOption = None,
+    read: ReadOption = None,
+    final: FinalOption = None,
     ranked_by: RankedByOption = None,
-    named_bonus: NamedBonusOption = None,
+    mention_boost: MentionBoostOption = None,
     corpus: Annotated[
         list[Path] | None, typer.Option("--corpus", help="Collections for a baseline or a run (repeatable)")
     ] = None,
@@ -292,7 +296,8 @@ def evaluate(
     asked = Asked(
         dataset=dataset, cutoffs=cutoffs, index=index, model=model, corpus=tuple(corpus or ()), run=run,
         options=run_options(
-            hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+            hops, k, pipeline, stop_early, untrained, ranked_by=ranked_by, mention_boost=mention_boost,
+            keep=keep, read=read, final=final,
         ),
         device=device, threads=threads,
         baseline=None if baseline is None else baseline.value, first=first and first.value, first_model=first_model,

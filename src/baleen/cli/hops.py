@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,10 +28,11 @@ from baleen.cli.options import (
     PrecisionOption,
     ThreadsOption,
 )
-from baleen.cli.show import ASK, VERIFY, Chain, Task, document, explanations, notices, print_ranking
+from baleen.cli.show import Chain, notices, print_ranking
 from baleen.core.errors import ConfigError
 from baleen.data.claims import Claim, check_text, read_claims
 from baleen.evaluation.results import Results, describe_run, line, refuse_packed
+from baleen.hops.config import ASK, VERIFY, Task
 
 if TYPE_CHECKING:
     from baleen.core.types import Trace
@@ -47,7 +47,7 @@ class Pipeline(StrEnum):
 
 
 class RankedBy(StrEnum):
-    hops, reading = "hops", "reading"
+    hops, evidence = "hops", "evidence"
 
 
 HopsOption = Annotated[
@@ -69,18 +69,23 @@ PipelineOption = Annotated[
 StopEarlyOption = Annotated[
     bool | None, typer.Option("--stop-early/--no-stop-early", help="End at the first hop that adds no fact")
 ]
-StandInOption = Annotated[
+UntrainedOption = Annotated[
     bool | None,
-    typer.Option("--stand-in/--no-stand-in", help="Do with a relevance score for a condenser, and without a reader"),
-]
-ThresholdOption = Annotated[
-    str | None,
     typer.Option(
-        "--threshold",
-        metavar="X[,Y[,Z]]",
-        help="What a fact has to score above to be kept by the condenser: to lead on, and to stand at the end; or to lead on, to be weighed by the reader, and to stand",
-        show_default="the model's, or 0",
+        "--untrained/--no-untrained", help="Use reranker scores instead of a trained condenser; skip a missing reader"
     ),
+]
+KeepOption = Annotated[
+    float | None,
+    typer.Option("--keep", help="Minimum fact score to stay in the query", show_default="the model's, or 0"),
+]
+ReadOption = Annotated[
+    float | None,
+    typer.Option("--read", help="Minimum fact score to reach the reader", show_default="the model's, or --final"),
+]
+FinalOption = Annotated[
+    float | None,
+    typer.Option("--final", help="Minimum fact score to be reported", show_default="the model's, or --keep"),
 ]
 RankedByOption = Annotated[
     RankedBy | None,
@@ -90,12 +95,12 @@ RankedByOption = Annotated[
         show_default="the model's, or hops",
     ),
 ]
-NamedBonusOption = Annotated[
+MentionBoostOption = Annotated[
     float | None,
     typer.Option(
-        "--named-bonus",
+        "--mention-boost",
         min=0,
-        help="What a passage's score is raised by if the claim, or a passage that carries a fact, names it; 0: nothing is",
+        help="Score added to passages mentioned by title in the claim or its evidence; 0: off",
         show_default="the model's, or 0",
     ),
 ]
@@ -147,10 +152,12 @@ def verify(
     k: DepthsOption = None,
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
-    stand_in: StandInOption = None,
-    threshold: ThresholdOption = None,
+    untrained: UntrainedOption = None,
+    keep: KeepOption = None,
+    read: ReadOption = None,
+    final: FinalOption = None,
     ranked_by: RankedByOption = None,
-    named_bonus: NamedBonusOption = None,
+    mention_boost: MentionBoostOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -162,7 +169,16 @@ def verify(
 ) -> None:
     """Verify CLAIM: a verdict, and the sentences that it rests on."""
     settings = run_options(
-        hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+        hops,
+        k,
+        pipeline,
+        stop_early,
+        untrained,
+        ranked_by=ranked_by,
+        mention_boost=mention_boost,
+        keep=keep,
+        read=read,
+        final=final,
     )
     asked = Asked(claim, file, out, batch_size, explain, as_json)
     _run(VERIFY, asked, settings, lambda: _load(index, model, device, threads, precision))
@@ -176,10 +192,12 @@ def ask(
     k: DepthsOption = None,
     pipeline: PipelineOption = None,
     stop_early: StopEarlyOption = None,
-    stand_in: StandInOption = None,
-    threshold: ThresholdOption = None,
+    untrained: UntrainedOption = None,
+    keep: KeepOption = None,
+    read: ReadOption = None,
+    final: FinalOption = None,
     ranked_by: RankedByOption = None,
-    named_bonus: NamedBonusOption = None,
+    mention_boost: MentionBoostOption = None,
     explain: ExplainOption = False,
     file: FileOption = None,
     out: OutOption = None,
@@ -191,7 +209,16 @@ def ask(
 ) -> None:
     """Answer QUESTION, and show the sentences that the answer stands in."""
     settings = run_options(
-        hops, k, pipeline, stop_early, stand_in, ranked_by=ranked_by, threshold=threshold, named_bonus=named_bonus
+        hops,
+        k,
+        pipeline,
+        stop_early,
+        untrained,
+        ranked_by=ranked_by,
+        mention_boost=mention_boost,
+        keep=keep,
+        read=read,
+        final=final,
     )
     asked = Asked(question, file, out, batch_size, explain, as_json)
     _run(ASK, asked, settings, lambda: _load(index, model, device, threads, precision))
@@ -202,41 +229,32 @@ def run_options(
     k: str | None,
     pipeline: Pipeline | None,
     stop_early: bool | None,
-    stand_in: bool | None,
+    untrained: bool | None,
     *,
     ranked_by: RankedBy | None = None,
-    threshold: str | None = None,
-    named_bonus: float | None = None,
+    mention_boost: float | None = None,
+    keep: float | None = None,
+    read: float | None = None,
+    final: float | None = None,
 ) -> dict[str, Any]:
-    """Options of RunConfig; None is for the model to say."""
-    return {
+    """Options of RunConfig, checked; None leaves an option to the model."""
+    from baleen.core.config import override
+    from baleen.hops.config import RunConfig
+
+    options = {
         "hops": hops,
         "k": None if k is None else _depths(k),
         "pipeline": None if pipeline is None else pipeline.value,
         "stop_early": stop_early,
-        "stand_in": stand_in,
+        "untrained": untrained,
         "ranked_by": None if ranked_by is None else ranked_by.value,
-        "threshold": None if threshold is None else _threshold(threshold, pipeline),
-        "named_bonus": named_bonus,
+        "mention_boost": mention_boost,
+        "keep": keep,
+        "read": read,
+        "final": final,
     }
-
-
-def _threshold(given: str, pipeline: Pipeline | None) -> float | tuple[float, ...]:
-    """`-1` is for facts on the way and at the end, `-2,-1` has one for each, `-2,-1,0` one more for the reader."""
-    try:
-        thresholds = tuple(float(number) for number in given.split(","))
-    except ValueError:
-        thresholds = ()
-    rising = list(thresholds) == sorted(thresholds)
-    if len(thresholds) not in (1, 2, 3) or not all(map(math.isfinite, thresholds)) or not rising:
-        raise typer.BadParameter(
-            f"--threshold {given}: should be a finite number, or two or three, none of them below the one before"
-        )
-    if pipeline is Pipeline.rerank:
-        raise typer.BadParameter(
-            "--threshold is for a condenser, and --pipeline rerank has none: leave one of them out"
-        )
-    return thresholds if len(thresholds) > 1 else thresholds[0]
+    override(RunConfig(), **options)
+    return options
 
 
 def _depths(k: str) -> int | tuple[int, ...]:
@@ -269,45 +287,50 @@ def _run(task: Task, asked: Asked, settings: Mapping[str, Any], load: Callable[[
 
 
 def _run_one(task: Task, asked: Asked, text: str, settings: Mapping[str, Any], system: Baleen) -> None:
-    chain = None if asked.as_json else Chain(task, system.retriever)
+    chain = None if asked.as_json else Chain(task)
     trace, seconds = _follow(task, text, settings, system, chain)
     if chain is None:
-        told = document(task, trace, system.retriever, seconds, explained=asked.explain)
-        given = {key: settings[key] for key in ("threshold", "named_bonus") if settings[key] is not None}
-        typer.echo(json.dumps(told | given, ensure_ascii=False))
+        options = {key: value for key, value in settings.items() if value is not None}
+        told = _document(trace, system, seconds, asked.explain) | {"options": options}
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
     chain.end(trace, seconds)
     if asked.explain:
-        chain.explanations(explanations(trace, system.retriever))
+        from baleen.hops.explain import explain_trace
+
+        chain.explanations(explain_trace(system.retriever, trace))
 
 
 def _follow(
     task: Task, text: str, settings: Mapping[str, Any], system: Baleen, chain: Chain | None
 ) -> tuple[Trace, float]:
     """The run of one text, shown as it goes, and its seconds without those of loading."""
-    from baleen.core.config import override
-    from baleen.hops.pipeline import read_outcomes as conclude
-
-    reader = system.reader(task.component, optional=override(system.config, **settings).stand_in)
-    steps = system.hops([text], **settings)
+    steps = system.stream(text, task.name, **settings)
     if chain is not None:
         chain.start(text)
     start = time.perf_counter()
-    shown = 0
-    for (trace,) in steps:
-        if chain is not None and len(trace.hops) > shown:
+    for trace in steps:
+        if chain is not None and trace.outcome is None:
             chain.hop(len(trace.hops), trace.hops[-1])
-        shown = len(trace.hops)
-    if reader is not None:
-        (trace,) = conclude([trace], reader)
     return trace, time.perf_counter() - start
+
+
+def _document(trace: Trace, system: Baleen, seconds: float, explain: bool) -> dict[str, Any]:
+    """The JSON of a finished run; `explain` adds judgements, and why passages with final facts were found."""
+    document = trace.to_json(judgements=explain) | {"seconds": round(seconds, 6)}
+    if explain:
+        from baleen.hops.explain import explain_trace
+
+        found = explain_trace(system.retriever, trace)
+        document["explanations"] = [{"hop": hop, **explanation.to_json()} for hop, explanation in found]
+    return document
 
 
 def _run_file(task: Task, asked: Asked, claims: Sequence[Claim], settings: Mapping[str, Any], system: Baleen) -> None:
     from baleen.core.config import override
 
     config = override(system.config, **settings)
-    run = describe_run(task.command, system, config, explained=asked.explain)
+    run = describe_run(task.name, system, config, explained=asked.explain)
     if asked.out is None:
         for results in _batches(task, asked, claims, settings, system):
             sys.stdout.buffer.write(b"".join(line(run, claim_id, told) for claim_id, told in results))
@@ -328,7 +351,7 @@ def _batches(
     from baleen.core.progress import progress
 
     run_many = system.verify_many if task is VERIFY else system.ask_many
-    with progress(task.command, total=len(claims), unit=f"{task.noun}s") as bar:
+    with progress(task.name, total=len(claims), unit=f"{task.noun}s") as bar:
         for first in range(0, len(claims), asked.batch_size):
             batch = claims[first : first + asked.batch_size]
             start = time.perf_counter()
@@ -336,7 +359,7 @@ def _batches(
             seconds = (time.perf_counter() - start) / len(batch)
             for notice in notices(task, traces[0]) if first == 0 else ():
                 log.warning(notice)
-            told = [document(task, trace, system.retriever, seconds, explained=asked.explain) for trace in traces]
+            told = [_document(trace, system, seconds, asked.explain) for trace in traces]
             yield [(claim.id, each) for claim, each in zip(batch, told, strict=True)]
             bar.advance(len(batch))
 

@@ -1,7 +1,5 @@
 """A run as a person reads it: the claim, the chain hop by hop as it grows, and what it led to.
 
-A run as one JSON document: what `--json` prints, and what a line of `--out` holds.
-
 What several commands print and write: a report of figures, a ranking of passages, lines of which there have to be some.
 """
 
@@ -9,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from baleen.core.types import Fact, Hop, Query, Ranking, Trace
+    from baleen.hops.config import Task
     from baleen.hops.explain import Explanation
     from baleen.hops.retriever import Retriever
 
@@ -28,14 +26,14 @@ if TYPE_CHECKING:
 TITLES = 5
 MATCHES = 10
 LONGEST = 240  # characters of a fact that is a whole passage
-STANDING_IN = {"condenser": "condenser (a relevance score stands in)"}
+STANDING_IN = {"condenser": "condenser (reranker scores are used instead)"}
 
 
 class Chain:
     """Prints a run to standard output; where that is no terminal, in plain lines that are never wrapped."""
 
-    def __init__(self, task: Task, retriever: Retriever) -> None:
-        self.task, self.retriever = task, retriever
+    def __init__(self, task: Task) -> None:
+        self.task, self._titles = task, dict[str, str]()
         self._console = _console()
 
     def start(self, text: str) -> None:
@@ -43,16 +41,17 @@ class Chain:
 
     def hop(self, number: int, hop: Hop) -> None:
         """What one hop found, kept and dropped again."""
+        self._titles |= {fact.pid: fact.title for fact in hop.facts} | dict(hop.titles)
         titles = [self._title(pid) for pid in hop.ranking.pids[:TITLES]]
         more = " …" if len(hop.ranking) > TITLES else ""
-        named = f", {len(hop.named)} of them named," if hop.named else ""
+        named = f", {len(hop.mentioned)} of them named," if hop.mentioned else ""
         found = f"{len(hop.ranking)} passages{named} in {_milliseconds(hop.seconds.values())}"
         self._print(0)
         self._print(0, (f"Hop {number}  ", "bold"), (found, "dim"), ": " if titles else "", ", ".join(titles) + more)
         joined = [fact for fact in hop.facts if fact.hop != number and _joins(fact, hop)]
         self._kept([fact for fact in hop.facts if fact.hop == number], len(joined), hop)
         self._told("taken up after all", "green", joined)
-        self._told("too doubtful to stand, left for the reader to weigh", "yellow", hop.condensed.doubtful)
+        self._told("borderline: read, not reported", "yellow", hop.condensed.borderline)
         self._dropped(hop)
 
     def _kept(self, new: list[Fact], joined: int, hop: Hop) -> None:
@@ -75,13 +74,13 @@ class Chain:
 
     def _dropped(self, hop: Hop) -> None:
         rejected = {(each.pid, each.sid): each for each in hop.condensed.judgements if not each.kept}
-        weighed = {(fact.pid, fact.sid) for fact in hop.condensed.doubtful}
+        weighed = {(fact.pid, fact.sid) for fact in hop.condensed.borderline}
         gone = [fact for fact in hop.query.facts if (fact.pid, fact.sid) in rejected.keys() - weighed]
         if gone:
             self._print(2, ("dropped again", "red"))
         for fact in gone:
             judgement = rejected[fact.pid, fact.sid]
-            score = f"{fact.score if judgement.second is None else judgement.second:6.2f}  "
+            score = f"{fact.score if judgement.fact_score is None else judgement.fact_score:6.2f}  "
             self._print(4, (score, "dim"), f"{fact.title}: {_short(fact.text)}", (f" ({judgement.reason})", "dim"))
 
     def end(self, trace: Trace, seconds: float) -> None:
@@ -89,7 +88,7 @@ class Chain:
         self._print(0)
         self._outcome(trace)
         words = trace.hops[-1].words if trace.hops else 0
-        weighed = f", {_count(len(trace.doubtful), 'doubtful one')} weighed beside" if trace.doubtful else ""
+        weighed = f", {_count(len(trace.borderline), 'borderline fact')} read beside" if trace.borderline else ""
         stopped = f", stopped early: {trace.stopped}" if trace.stopped else ""
         rests = f"{_count(len(trace.facts), 'fact')}{weighed}, {words} words of context, {seconds:.2f} s{stopped}"
         self._print(0, (rests, "italic"))
@@ -121,7 +120,7 @@ class Chain:
                 self._print(4, (f"{match.score:6.3f}  ", "dim"), f"{match.part}: {match.token} ~ {match.matched}")
 
     def _title(self, pid: str) -> str:
-        return self.retriever.passage(pid).title or pid
+        return self._titles.get(pid) or pid
 
     def _print(self, indent: int, *pieces: str | tuple[str, str]) -> None:
         from rich.padding import Padding
@@ -167,95 +166,6 @@ def _short(text: str) -> str:
     """On one line, and no longer than a long sentence."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + " …"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What tells `verify` and `ask` apart: the component that reads at the end, and what its reading is called."""
-
-    command: str
-    noun: str
-    component: str
-    outcome: str
-
-
-VERIFY = Task("verify", "claim", "verifier", "verdict")
-ASK = Task("ask", "question", "answerer", "answer")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a passage came up: at which hop, for which query, how high, and with what score."""
-
-    hop: int
-    rank: int
-    score: float
-    query: Query
-
-
-def places(*traces: Trace) -> dict[str, Place]:
-    """The place of every passage that was retrieved; those of the first trace go before those of the next."""
-    found: dict[str, Place] = {}
-    for trace in traces:
-        for number, hop in enumerate(trace.hops, start=1):
-            for rank, hit in enumerate(hop.ranking, start=1):
-                found.setdefault(hit.pid, Place(number, rank, hit.score, hop.query))
-    return found
-
-
-def document(
-    task: Task, trace: Trace, retriever: Retriever, seconds: float, *, explained: bool = False
-) -> dict[str, Any]:
-    """A finished run; `explained` adds why each passage that carries a fact was found.
-
-    `doubtful` are the facts that were read beside those of `facts`, and do not stand.  The score of a passage is the
-    retriever's, at the hop and rank where it came up, with the bonus where it is among `named` of that hop; `fact_score`
-    is that of the best fact it carries, null where it carries none.  The order is that of `Trace.ranking`.
-    """
-    told: dict[str, Any] = {
-        "query": trace.query.text,
-        task.outcome: trace.outcome.to_json() if trace.outcome is not None else None,
-        "facts": [fact.to_json() for fact in trace.facts],
-        "doubtful": [fact.to_json() for fact in trace.doubtful],
-        "passages": _passages(trace, retriever),
-        "hops": [hop.to_json() | {"words": hop.words} for hop in trace.hops],
-        "ranked_by": trace.ranked_by,
-        "untrained": list(trace.untrained),
-        "stopped": trace.stopped,
-        "seconds": round(seconds, 6),
-    }
-    if explained:
-        told["explanations"] = [
-            {"hop": hop, **explanation.to_json()} for hop, explanation in explanations(trace, retriever)
-        ]
-    return told
-
-
-def explanations(trace: Trace, retriever: Retriever) -> list[tuple[int, Explanation]]:
-    """For each passage that carries a fact, the hop that found it and why its query did."""
-    from baleen.hops.explain import explain
-
-    found = places(*trace.parts or (trace,))  # a merged run has its facts from its first part
-    carrying = dict.fromkeys(fact.pid for fact in trace.facts)
-    return [(found[pid].hop, explain(retriever, found[pid].query, pid)) for pid in carrying]
-
-
-def _passages(trace: Trace, retriever: Retriever) -> list[dict[str, Any]]:
-    found = places(trace, *trace.parts)
-    best: dict[str, float] = {}
-    for fact in trace.facts:
-        best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
-    return [
-        {
-            "pid": hit.pid,
-            "title": retriever.passage(hit.pid).title,
-            "score": found[hit.pid].score,
-            "hop": found[hit.pid].hop,
-            "rank": found[hit.pid].rank,
-            "fact_score": best.get(hit.pid),
-        }
-        for hit in trace.ranking()
-    ]
 
 
 Item = TypeVar("Item")

@@ -11,7 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +20,14 @@ from baleen.core.errors import ConfigError
 Config = TypeVar("Config")
 
 NO_SETTING = {"setting": False}
-# Settings of plans that are gone, and the last release that reads them.
+# Settings that are gone, with the last release that reads them, and settings with a new name.
 REMOVED = dict.fromkeys(("distillation", "distillation_temperature", "positives", "rounding", "teacher"), "0.1.0")
+RENAMED = {
+    "least_passages": "'min_passages'",
+    "named_bonus": "'mention_boost'",
+    "stand_in": "'untrained'",
+    "threshold": "'keep', 'read' and 'final'",
+}
 
 
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
@@ -36,8 +42,8 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
     values = {}
     for key, value in settings.items():
         if key not in fields:
-            _refuse_if_removed(key, source)
-            raise ConfigError(f"{source}: there is no setting '{key}'{_hint(key, set(fields))}")
+            _refuse_if_removed(key, f"{source}: ")
+            raise ConfigError(f"{source}: there is no setting '{key}'{did_you_mean(key, fields)}")
         values[key] = _built(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
             raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
@@ -53,14 +59,16 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
 def refuse_removed(settings: Mapping[str, Any], source: str) -> None:
     """Refuse settings that only an older release reads, in `settings` and the tables within."""
     for key, value in settings.items():
-        _refuse_if_removed(key, source)
+        _refuse_if_removed(key, f"{source}: ")
         if isinstance(value, Mapping):
             refuse_removed(value, f"{source}: {key}")
 
 
-def _refuse_if_removed(key: str, source: str) -> None:
+def _refuse_if_removed(key: str, where: str = "") -> None:
     if key in REMOVED:
-        raise ConfigError(f"{source}: the setting '{key}' is gone; leave it out, or use baleen {REMOVED[key]}")
+        raise ConfigError(f"{where}the setting '{key}' is gone; leave it out, or use baleen {REMOVED[key]}")
+    if key in RENAMED:
+        raise ConfigError(f"{where}the setting '{key}' is now {RENAMED[key]}")
 
 
 def override(config: Config, **changes: Any) -> Config:
@@ -68,11 +76,12 @@ def override(config: Config, **changes: Any) -> Config:
     given = {key: value for key, value in changes.items() if value is not None}
     assert dataclasses.is_dataclass(config)
     assert not isinstance(config, type)
-    unknown = given.keys() - {f.name for f in dataclasses.fields(config)}
+    known = {f.name for f in dataclasses.fields(config)}
+    unknown = given.keys() - known
     if unknown:
-        known = {f.name for f in dataclasses.fields(config)}
         key = min(unknown)
-        raise ConfigError(f"there is no setting '{key}'{_hint(key, known)}")
+        _refuse_if_removed(key)
+        raise ConfigError(f"there is no setting '{key}'{did_you_mean(key, known)}")
     return dataclasses.replace(config, **given)
 
 
@@ -117,7 +126,9 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def _hint(key: str, known: set[str]) -> str:
+def did_you_mean(key: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    known = set(known)
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
     return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(sorted(known))}"
 

@@ -1,6 +1,6 @@
 """What all records have: JSON out and in, by the types of their fields.
 
-How each kind is written and read is settled once, since files hold records by the million.
+The encoders and decoders of a kind of record are built once, since files hold records by the million.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 
@@ -19,59 +18,58 @@ class Record:
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists and scalars: what `json.dumps` takes."""
+        """The record as plain dicts, lists and scalars, which `json.dumps` takes."""
         form = _form(type(self))
         data = {name: getattr(self, name) for name in form.names}
-        for name, plain in form.plain.items():
-            data[name] = plain(data[name])
+        for name, encode in form.encoders.items():
+            data[name] = encode(data[name])
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The record that `to_json` described; keys that are missing take their defaults."""
+        """The record that `to_json` wrote; keys that are missing take their defaults."""
         form = _form(cls)
         values = {**data}
-        for name, revive in form.revive.items():
+        for name, decode in form.decoders.items():
             if values.get(name) is not None:
-                values[name] = revive(values[name])
+                values[name] = decode(values[name])
         return cls(**values)
 
 
-_Way = Callable[[Any], Any]
+Converter = Callable[[Any], Any]
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class _Form(typing.NamedTuple):
-    """The fields of a kind of record, and what becomes of those that are not written and read as they are."""
+    """The fields of a kind of record, and the converters of fields whose JSON differs from their value."""
 
     names: tuple[str, ...]
-    plain: dict[str, _Way]
-    revive: dict[str, _Way]
+    encoders: dict[str, Converter]
+    decoders: dict[str, Converter]
 
 
 _FORMS: dict[Any, _Form] = {}
 
 
 def _form(kind: Any) -> _Form:
-    """Looked up once for each kind of record."""
     if kind not in _FORMS:
         hints = typing.get_type_hints(kind)
         names = tuple(field.name for field in dataclasses.fields(kind))
-        plain = {name: _plainer(hints[name]) for name in names if not _is_scalar(hints[name])}
-        revive = {name: way for name in names if (way := _reviver(hints[name])) is not None}
-        _FORMS[kind] = _Form(names, plain, revive)
+        encoders = {name: _encoder(hints[name]) for name in names if not _is_scalar(hints[name])}
+        decoders = {name: decode for name in names if (decode := _decoder(hints[name])) is not None}
+        _FORMS[kind] = _Form(names, encoders, decoders)
     return _FORMS[kind]
 
 
 def _is_scalar(hint: Any) -> bool:
-    """Whether every value of a type is a scalar, or None."""
+    """Whether every value of a type is a scalar or None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return all(_is_scalar(part) for part in typing.get_args(hint))
     return hint in _SCALARS or typing.get_origin(hint) is typing.Literal
 
 
-def _plainer(hint: Any) -> _Way:
-    """What makes plain values of a type."""
+def _encoder(hint: Any) -> Converter:
+    """Encoder for a field type."""
     inner = _inner(hint)
     if _is_record(inner):
         return lambda value: [item.to_json() for item in value]
@@ -88,29 +86,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _reviver(hint: Any) -> _Way | None:
-    """What makes values of a type, None apart, out of plain ones; None where they are the same."""
+def _decoder(hint: Any) -> Converter | None:
+    """Decoder for a field type, or None if JSON needs no conversion."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        kinds = [kind for kind in arguments if _is_record(kind)]
-        return partial(_revive_one_of, kinds) if kinds else None
+        return next((kind.from_json for kind in arguments if _is_record(kind)), None)
     if origin is tuple:
-        way = _reviver(_inner(hint))
-        return tuple if way is None else lambda value: tuple([None if item is None else way(item) for item in value])
+        decode = _decoder(_inner(hint))
+        if decode is None:
+            return tuple
+        return lambda value: tuple([None if item is None else decode(item) for item in value])
     return hint.from_json if _is_record(hint) else None
 
 
-def _revive_one_of(kinds: Sequence[type[Record]], value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    fitting = next((kind for kind in kinds if set(_form(kind).names) >= value.keys()), None)
-    if fitting is None:
-        raise TypeError(f"neither {' nor '.join(kind.__name__ for kind in kinds)} has the keys {', '.join(value)}")
-    return fitting.from_json(value)
-
-
 def _inner(hint: Any) -> Any:
-    """The type of the items of a tuple of any length, else None."""
+    """The item type of a tuple of any length, else None."""
     arguments = typing.get_args(hint)
     return arguments[0] if typing.get_origin(hint) is tuple and arguments[-1:] == (...,) else None
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log1p
 from typing import Any, Literal, Self, TypeVar
 
 from baleen.core.errors import QueryError
@@ -23,7 +22,7 @@ from baleen.core.records import Record
 
 Metadata = Mapping[str, Any]
 Span = tuple[int, int]
-RankedBy = Literal["hops", "reading"]
+RankedBy = Literal["hops", "evidence"]
 Items = TypeVar("Items")
 WHOLE_PASSAGE = -1  # the sid of a fact that is a whole passage
 UNSCORED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
@@ -169,29 +168,29 @@ class Answer(Record):
 class Judgement(Record):
     """What a hop made of one sentence: its scores, whether it was kept as a fact, and why or why not.
 
-    `first` is the score beside its own passage, None for a fact of an earlier hop, which is not read there again;
-    `second` the score among all candidate facts, None for a sentence that did not get so far.  A last hop also judges
-    what an earlier one read and it takes up after all, with the scores of then.
+    `sentence_score` is the score beside its own passage (None for a fact of an earlier hop, which is not read there
+    again), `fact_score` the score among all candidate facts (None for a sentence that never was one).  A last hop also
+    judges sentences of earlier hops that it adds to the final facts, with their earlier scores.
     """
 
     pid: str
     sid: int
-    first: float | None = None
-    second: float | None = None
+    sentence_score: float | None = None
+    fact_score: float | None = None
     kept: bool = False
     reason: str = ""
 
     @property
-    def worth(self) -> float:
-        """What two sentences are compared by: the sum of its scores, with UNWEIGHED for a second one that it lacks."""
-        return (self.first or 0.0) + (UNSCORED if self.second is None else self.second)
+    def combined(self) -> float:
+        """The sum of both scores, by which sentences compare; UNSCORED replaces a missing fact score."""
+        return (self.sentence_score or 0.0) + (UNSCORED if self.fact_score is None else self.fact_score)
 
 
 @dataclass(frozen=True, slots=True)
 class Condensed(Record):
     """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
 
-    `doubtful` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
+    `borderline` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
     passages where a reranker made one.  `seconds` and `tokens` are by stage.
     """
 
@@ -200,26 +199,27 @@ class Condensed(Record):
     chosen: Ranking = Ranking()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
-    doubtful: tuple[Fact, ...] = ()
+    borderline: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hop(Record):
     """One turn of the loop: what went in, what was retrieved, what was read and kept.
 
-    `seen` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
-    `named` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
+    `encoded_query` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
+    `mentioned` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
     it, or "" for the claim.
     """
 
     query: Query
-    seen: str = ""
+    encoded_query: str = ""
     excluded: tuple[str, ...] = ()
     ranking: Ranking = Ranking()
+    titles: Mapping[str, str] = field(default_factory=dict)
     condensed: Condensed = Condensed()
     seconds: Mapping[str, float] = field(default_factory=dict)
     tokens: Mapping[str, int] = field(default_factory=dict)
-    named: Mapping[str, str] = field(default_factory=dict)
+    mentioned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -229,7 +229,7 @@ class Hop(Record):
     @property
     def words(self) -> int:
         """Of context that the next hop reads beside the claim, or after the last one the reader."""
-        read = (*self.facts, *self.condensed.doubtful)
+        read = (*self.facts, *self.condensed.borderline)
         return sum(len(fact.title.split()) + len(fact.text.split()) for fact in read)
 
 
@@ -263,14 +263,14 @@ class Trace(Record):
         return Query(self.query.text, self.facts)
 
     @property
-    def doubtful(self) -> tuple[Fact, ...]:
+    def borderline(self) -> tuple[Fact, ...]:
         """Those that are read beside the facts at the end, and do not stand."""
-        return self.hops[-1].condensed.doubtful if self.hops else ()
+        return self.hops[-1].condensed.borderline if self.hops else ()
 
     @property
     def final_query(self) -> Query:
         """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
-        return Query(self.query.text, sort_facts((*self.facts, *self.doubtful)) if self.doubtful else self.facts)
+        return Query(self.query.text, sort_facts((*self.facts, *self.borderline)) if self.borderline else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:
@@ -278,41 +278,27 @@ class Trace(Record):
         return tuple(dict.fromkeys(pid for hop in self.hops for pid in hop.ranking.pids))
 
     def ranking(self) -> Ranking:
-        """One ranked list of the passages of all hops, as `ranked_by` says."""
-        return self._by_reading() if self.ranked_by == "reading" else self._by_hops()
+        """One ranked list of the passages of all hops, in the order that `ranked_by` names."""
+        from baleen.core.ranking import rank_passages
 
-    def _by_hops(self) -> Ranking:
-        """Passages that carry facts first, by their best fact, then by hop and rank."""
-        best: dict[str, float] = {}
-        for fact in self.facts:
-            best[fact.pid] = max(fact.score, best.get(fact.pid, fact.score))
-        carrying = [Hit(pid, score) for pid, score in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
-        rest = {hit.pid: hit for hop in reversed(self.hops) for hit in reversed(hop.ranking.hits)}
-        return Ranking((*carrying, *(rest[pid] for pid in self.pids if pid not in best)))
+        return rank_passages(self)
 
-    def _by_reading(self) -> Ranking:
-        """By their best sentences and their ranks; those that were not read come last, as they are by hops."""
-        found = {hit.pid: hit for hit in self._by_hops()}
-        read = {best.pid: Hit(best.pid, worth) for worth, best in self._read() if best.pid in found}
-        return Ranking((*read.values(), *(hit for pid, hit in found.items() if pid not in read)))
+    def to_json(self, *, judgements: bool = False) -> dict[str, Any]:
+        """The trace as one document (see trace_json.py); with `judgements`, `from_json` gives the same trace."""
+        from baleen.core.trace_json import write_trace
 
-    def best_sentences(self) -> tuple[Judgement, ...]:
-        """Of each passage that was read the sentence of most worth, with the scores that it last had, as they rank."""
-        return tuple(best for _, best in self._read())
+        return write_trace(self, judgements=judgements)
 
-    def _read(self) -> list[tuple[float, Judgement]]:
-        """The best sentence of each passage, and what it makes the passage worth: less, the lower its hop ranked it."""
-        read: dict[tuple[str, int], Judgement] = {}
-        for judged in (judged for hop in self.hops for judged in hop.condensed.judgements):
-            if judged.first is None and judged.second is None:
-                continue  # it was kept before, and not read again
-            known = read.get((judged.pid, judged.sid), judged)
-            first = known.first if judged.first is None else judged.first
-            second = known.second if judged.second is None else judged.second
-            read[judged.pid, judged.sid] = Judgement(judged.pid, judged.sid, first, second)
-        best: dict[str, Judgement] = {}
-        for each in read.values():
-            best[each.pid] = max(best.get(each.pid, each), each, key=lambda judged: (judged.worth, -judged.sid))
-        ranks = {pid: rank for hop in reversed(self.hops) for rank, pid in enumerate(hop.ranking.pids)}
-        found = [(each.worth - log1p(ranks.get(each.pid, 0)), each) for each in best.values()]
-        return sorted(found, key=lambda pair: (-pair[0], pair[1].pid))
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trace:
+        """The trace of a document, without the judgements that it leaves out."""
+        from baleen.core.trace_json import read_trace
+
+        return read_trace(data)
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON schema of the document that `to_json` returns."""
+        from baleen.core.trace_json import trace_schema
+
+        return trace_schema()

@@ -23,7 +23,7 @@ from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
 from baleen.evaluation.collection import Collection, Indexed
 from baleen.evaluation.measures import CLAIMS, QUESTIONS, Judge
-from baleen.evaluation.results import Prediction, Result, Results, Run, describe_run, told_threshold
+from baleen.evaluation.results import Prediction, Result, Results, Run, describe_run, format_thresholds
 from baleen.index.index import Index
 
 if TYPE_CHECKING:
@@ -137,12 +137,11 @@ def system_contender(
 
 
 def _name(called: str, config: RunConfig) -> str:
-    """`condense with a stand-in at 25+10, ranked by reading, threshold -1`"""
-    stand_in = " with a stand-in" if config.stand_in else ""
+    """`condense, untrained at 25+10, ranked by evidence, keep -1`"""
+    untrained = ", untrained" if config.untrained else ""
     ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
-    named = f", names raised by {config.named_bonus:g}" if config.named_bonus else ""
-    threshold = "" if config.threshold is None else f", threshold {told_threshold(config.threshold)}"
-    return f"{called}{stand_in} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{threshold}"
+    named = f", names raised by {config.mention_boost:g}" if config.mention_boost else ""
+    return f"{called}{untrained} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{format_thresholds(config.thresholds)}"
 
 
 def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:

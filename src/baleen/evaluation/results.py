@@ -17,7 +17,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,25 +115,25 @@ def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: 
         "pipeline": config.pipeline,
         "k": list(config.depths),
         "stop_early": config.stop_early,
-        "stand_in": config.stand_in,
+        "untrained": config.untrained,
         "explain": explained,
         "model": model_digest(system.model),
         "index": system.retriever.index.digest,
         **({} if precision is None else {"precision": precision}),
         "ranked_by": config.ranked_by,
-        **({"named_bonus": float(config.named_bonus)} if config.named_bonus or system.config.named_bonus else {}),
-        **({} if config.threshold is None else {"threshold": _plain(config.threshold)}),
+        **(
+            {"mention_boost": float(config.mention_boost)}
+            if config.mention_boost or system.config.mention_boost
+            else {}
+        ),
+        **{name: float(value) for name, value in config.thresholds.items()},
     }
 
 
-def told_threshold(threshold: float | Sequence[float]) -> str:
-    """As `--threshold` takes it: `-1`, `-2,-0.5` or `-2,-0.5,1` where what leads on, is read and stands differ."""
-    return ",".join(f"{each:.15g}" for each in (threshold if isinstance(threshold, Sequence) else [threshold]))
-
-
-def _plain(threshold: float | Sequence[float]) -> float | list[float]:
-    """As it comes back from JSON, whether a command line or a program gave it."""
-    return [float(each) for each in threshold] if isinstance(threshold, Sequence) else float(threshold)
+def format_thresholds(settings: Mapping[str, Any]) -> str:
+    """The thresholds among a run's settings: `, keep -2, final 1`."""
+    given = ((name, settings.get(name)) for name in ("keep", "read", "final"))
+    return "".join(f", {name} {value:.15g}" for name, value in given if value is not None)
 
 
 def model_digest(model: ModelFolder) -> str:

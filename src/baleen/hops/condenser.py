@@ -16,73 +16,16 @@ alone: with facts next to it, a relevance score that never met any likes everyth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from baleen.core.errors import ConfigError
 from baleen.core.machine import StageTimer
 from baleen.core.types import Condensed, Fact, Judgement, Lookup, Passage, Query, Trace, sort_facts
+from baleen.hops.config import CondenserConfig
 from baleen.hops.evidence import finalize
 from baleen.models.cross_encoder import CrossEncoder
 
 SENTENCE_STAGE, FACT_STAGE = "sentences", "facts"
-
-
-Threshold = float | tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class CondenserConfig:
-    """How much is kept.
-
-    `pool` new sentences of a hop go on to stage 2, beside all the old facts, which take none of their places.  Facts
-    stay that score above `threshold` there, at most `max_facts` of them (None: as many as there are).  Two thresholds
-    are one for facts that are to lead to the next hop, and one, as high or higher, for those that stand at the end.
-    Where these come from fewer than `least_passages`, the best sentences of the next best passages stand beside them.
-    A third one, between the two, is for facts that a reader weighs at the end though they do not stand.
-    """
-
-    pool: int = 9
-    threshold: Threshold = 0.0
-    max_facts: int | None = None
-    least_passages: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("pool", "max_facts"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} = {value}, which should be at least 1")
-        if not 0 <= self.least_passages <= (math.inf if self.max_facts is None else self.max_facts):
-            raise ConfigError(
-                f"least_passages = {self.least_passages}, which should be 0 or more, and no more than max_facts = {self.max_facts}"
-            )
-        given = self._given
-        if len(given) not in (2, 3) or not all(isinstance(each, int | float) and math.isfinite(each) for each in given):
-            raise ConfigError(
-                f"threshold = {self.threshold!r}, which should be a finite number, or two or three of them"
-            )
-        if list(given) != sorted(given):
-            raise ConfigError(f"threshold = {self.threshold!r}: none of them should be below the one before")
-
-    @property
-    def leading(self) -> float:
-        """What facts have to score above to lead to the next hop."""
-        return self._given[0]
-
-    @property
-    def read(self) -> float:
-        """What they have to score above at the end for a reader to weigh them."""
-        return self._given[1 if len(self._given) == 3 else -1]
-
-    @property
-    def final(self) -> float:
-        """What they have to score above to stand at the end."""
-        return self._given[-1]
-
-    @property
-    def _given(self) -> Sequence[float]:
-        return self.threshold if isinstance(self.threshold, Sequence) else (self.threshold, self.threshold)
 
 
 class Condenser:
@@ -116,7 +59,7 @@ class Condenser:
 
     def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: StageTimer) -> list[list[Fact]]:
         """Stage 2: every fact of each pool with its score among the others."""
-        self.facts.inputs.learn_facts(fact for pool in pools for fact in pool)
+        self.facts.inputs.cache_facts(fact for pool in pools for fact in pool)
         windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
         scores = iter(self.facts.score(FACT_STAGE, [row for rows in windows for row in rows]))
         weighed = []
@@ -145,9 +88,9 @@ def submit_sentences(
     hop: int,
     watch: StageTimer,
 ) -> Callable[[], list[list[Fact]]]:
-    """`score_sentences` in two parts, as `CrossEncoder.launch` has them."""
-    reading.inputs.learn_queries(queries)
-    reading.inputs.learn((passage for own in passages for passage in own), sentences=True)
+    """`score_sentences` in two parts, as `CrossEncoder.submit` has them."""
+    reading.inputs.cache_queries(queries)
+    reading.inputs.cache_passages((passage for own in passages for passage in own), sentences=True)
     laid = [reading.inputs.sentences_of(query, own) for query, own in zip(queries, passages, strict=True)]
     windows = [
         [(passage, row) for passage, rows in zip(own, each, strict=True) for row in rows]
@@ -155,7 +98,7 @@ def submit_sentences(
     ]
     for number, rows in enumerate(windows):
         watch.read(number, SENTENCE_STAGE, sum(len(row) for _, row in rows))
-    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
+    said = reading.submit(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
 
     def collect() -> list[list[Fact]]:
         scores = iter(said())
@@ -186,10 +129,10 @@ def select_facts(
     new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
 ) -> Condensed:
     """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
-    above = [fact for fact in weighed if fact.score > config.leading]
+    above = [fact for fact in weighed if fact.score > config.thresholds.keep]
     # Where there are too many, those go first that would not even be read at the end, then those that would not stand,
     # then old facts before new ones.
-    levels = config.read, config.final
+    levels = config.thresholds.read, config.thresholds.final
     worth = sorted(
         above,
         key=lambda fact: (*(fact.score <= level for level in levels), fact.hop != hop, -fact.score, fact.pid, fact.sid),
@@ -209,9 +152,9 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
     """Whether a fact that was weighed is among those `kept`, and why or why not."""
     if fact in kept:
         return True, "above the threshold"
-    if fact.score > config.leading:
+    if fact.score > config.thresholds.keep:
         return False, f"over the limit of {config.max_facts} facts"
-    return False, f"not above the threshold of {config.leading:g}"
+    return False, f"not above the threshold of {config.thresholds.keep:g}"
 
 
 def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
@@ -219,11 +162,9 @@ def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
     return finalize(
         trace,
         passage,
-        leading=config.leading,
-        read=config.read,
-        final=config.final,
-        least=config.least_passages,
-        most=config.max_facts,
+        config.thresholds,
+        min_passages=config.min_passages,
+        max_facts=config.max_facts,
     )
 
 
@@ -232,7 +173,7 @@ def not_pooled(fact: Fact, config: CondenserConfig) -> Judgement:
 
 
 HEAD = "reranker"
-RELEVANCE_CONFIG = CondenserConfig(pool=2, threshold=0.0)
+RELEVANCE_CONFIG = CondenserConfig(pool=2)
 
 
 class RelevanceCondenser:
@@ -279,7 +220,7 @@ class RelevanceCondenser:
         ranked = top_facts(without_known(new, query), len(new))
         entered, others = ranked[: config.pool], ranked[config.pool :]
         room = None if config.max_facts is None else max(0, config.max_facts - len(query.facts))
-        kept = [fact for fact in entered if fact.score > config.leading][:room]
+        kept = [fact for fact in entered if fact.score > config.thresholds.keep][:room]
         judgements = [Judgement(fact.pid, fact.sid, kept=True, reason="kept before") for fact in query.facts]
         judgements += [
             Judgement(fact.pid, fact.sid, fact.score, None, *decision(fact, kept, config)) for fact in entered

@@ -29,7 +29,7 @@ from baleen.core.types import Passage
 from baleen.data.corpus import read_passages
 from baleen.index.format import FORMAT_VERSION, read_manifest
 from baleen.index.index import Index
-from baleen.models.checkpoint import replacing, resolve_folder, search_roots
+from baleen.models.checkpoint import replace_folder, resolve_folder, search_roots
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.encoder import Encoder
 from baleen.models.folder import write_model
@@ -43,7 +43,7 @@ MODEL = "baleen-untrained"
 BACKBONE = "BAAI/bge-small-en-v1.5"
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-12-v2"
 # Without a condenser to tell what to drop, more hops would only gather more.
-RUN = {"stand_in": True, "hops": 2, "k": 5}
+RUN = {"untrained": True, "hops": 2, "k": 5}
 CORE = 300  # passages that a laptop indexes in half a minute
 SAMPLE = 64  # passages whose token vectors give the principal components
 SHIPPED_INDEX = "demo-index"
@@ -101,7 +101,7 @@ def write_whole(folder: Path, retriever: Encoder, cross_encoder: str | Path) -> 
 
 
 def _write(folder: Path, retriever: Encoder, reading: CrossEncoder, settings: Mapping[str, Any]) -> None:
-    with replacing(folder) as aside:
+    with replace_folder(folder) as aside:
         retriever.save(aside / "retriever")
         reading.save(aside / "reading")
         write_model(aside, {"retriever": "retriever", **dict.fromkeys(reading.config.heads, "reading")}, settings)

@@ -1,4 +1,4 @@
-"""Why a passage scored as it did: what each vector of the query and of its facts matched, and which matches counted.
+"""How a passage scored: what each vector of the query and of its facts matched, and which matches counted.
 
 explanation = explain(retriever, trace.hops[1].query, pid)
 explanation.score                                           the sum of the matches that counted
@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from baleen.core.ranking import find_places
 from baleen.core.records import Record
-from baleen.core.types import Query
+from baleen.core.types import Query, Trace
 from baleen.hops.retriever import Retriever
 
 Part = Literal["query", "facts"]
@@ -23,7 +24,7 @@ Part = Literal["query", "facts"]
 
 @dataclass(frozen=True, slots=True)
 class Match(Record):
-    """One vector of a query: the token it is of, the passage's token nearest to it, and whether it is in focus."""
+    """A token of a query, its nearest token in the passage, and whether the match is in focus."""
 
     part: Part
     token: str
@@ -34,7 +35,7 @@ class Match(Record):
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Record):
-    """A passage's score, and the matches that it is made of, in the order of the query's tokens."""
+    """A passage's score and its matches, in the order of the query's tokens."""
 
     pid: str
     score: float
@@ -42,7 +43,7 @@ class Explanation(Record):
 
     @property
     def counted(self) -> tuple[Match, ...]:
-        """The matches that add up to the score, strongest first."""
+        """The matches that sum to the score, strongest first."""
         return tuple(sorted((match for match in self.matches if match.counted), key=lambda match: -match.score))
 
 
@@ -52,12 +53,19 @@ def explain(retriever: Retriever, query: Query, pid: str) -> Explanation:
     (row,) = encoder.inputs.query_ids([query])
     (vectors,) = encoder.encode_query_ids([row])
     stored, tokens = retriever.index.vectors(pid), encoder.inputs.passage_tokens(retriever.passage(pid))
-    names = encoder.inputs.names(row.claim), encoder.inputs.names(row.facts)
+    names = encoder.inputs.token_names(row.claim), encoder.inputs.token_names(row.facts)
     matches = (
         *_matches("query", names[0], vectors.query @ stored.T, tokens, encoder.focus[0]),
         *_matches("facts", names[1], vectors.facts @ stored.T, tokens, encoder.focus[1]),
     )
     return Explanation(pid, sum(match.score for match in matches if match.counted), matches)
+
+
+def explain_trace(retriever: Retriever, trace: Trace) -> list[tuple[int, Explanation]]:
+    """For each passage that supplied a final fact, the hop that found it and how it scored for that hop's query."""
+    found = find_places(*trace.parts or (trace,))  # the facts of a merged run are those of its first part
+    supplied = dict.fromkeys(fact.pid for fact in trace.facts if fact.pid in found)
+    return [(found[pid].hop, explain(retriever, found[pid].query, pid)) for pid in supplied]
 
 
 def _matches(

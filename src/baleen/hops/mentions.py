@@ -1,11 +1,10 @@
-"""A retriever that follows names: what the claim names, or a passage that carries a fact, is more likely to be of use.
+"""A retriever that boosts passages whose title is mentioned in the claim or in a passage that supplied a fact.
 
-follower = Follower(retriever, bonus=2.0)
-follower.retrieve([query], k=25)[0].named           {pid of a passage that came: pid of the passage that names it}
+boosting = MentionBoost(retriever, boost=2.0)
+boosting.retrieve([query], k=25)[0].mentioned           {pid of a boosted passage: pid of the passage that mentions it}
 
-Half of what a search misses at a later hop is named, word for word, in a passage that an earlier hop kept: its title stands
-there, in a sentence that says nothing else of it.  Such passages are scored whether the search finds them or not, and their
-scores are raised by `bonus`.
+Half of the passages that a search misses at a later hop are mentioned, by their exact title, in a passage that an earlier
+hop kept.  A mentioned passage is scored even if the search does not reach it, and `boost` is added to its score.
 """
 
 from __future__ import annotations
@@ -14,36 +13,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 from baleen.core.machine import StageTimer
-from baleen.core.types import Passage, Query
+from baleen.core.types import Passage, Query, Ranking
 from baleen.data.titles import find_mentions
 from baleen.hops.retriever import Retrieval, Retriever
+from baleen.index.protocol import DEFAULT_OPTIONS, SearchOptions
 
-Bearers = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # the pids that bear each of some names
+Titled = Callable[[Sequence[str]], Sequence[Sequence[str]]]  # the pids of the passages with each of some titles
 
-MOST_NAMED = 256
-MOST_KEPT = 4096  # passages whose names are remembered from hop to hop
-CLAIM = ""  # stands for the claim where a pid would stand for what names a passage
+MAX_MENTIONED = 256
+CACHE_SIZE = 4096  # passages whose mentions are remembered from hop to hop
+CLAIM = ""  # in place of a pid: the claim mentions the passage
 
 
 class MentionBoost:
-    """Serves as the retriever of a run; what a passage names is looked up once in its life."""
+    """Takes the place of a run's retriever; the mentions of a passage are looked up once."""
 
-    def __init__(self, retriever: Retriever, bonus: float) -> None:
-        self._retriever, self._bonus = retriever, bonus
-        self._in_passage = lru_cache(MOST_KEPT)(self._look_through)
+    def __init__(self, retriever: Retriever, boost: float) -> None:
+        self._retriever, self._boost = retriever, boost
+        self._mentions_of = lru_cache(CACHE_SIZE)(self._find_in_passage)
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
-        """`Retriever.retrieve`, with the passages that are named favoured; the scores of these are the raised ones."""
+    def retrieve(
+        self, queries: Sequence[Query], k: int = 10, options: SearchOptions = DEFAULT_OPTIONS
+    ) -> list[Retrieval]:
+        """`Retriever.retrieve`, with `boost` added to the scores of mentioned passages."""
         watch = StageTimer(len(queries))
         with watch("name"):
-            named = [self.named(query) for query in queries]
-        found = self._retriever.retrieve(queries, k, boosted=named, boost=self._bonus, **options)
+            mentioned = [self.mentioned(query) for query in queries]
+        found = self._retriever.retrieve(queries, k, replace(options, boosted=mentioned, boost=self._boost))
         return [
-            replace(each, seconds={**watch.seconds, **each.seconds}, named=_came(each, by))
-            for each, by in zip(found, named, strict=True)
+            replace(each, seconds={**watch.seconds, **each.seconds}, mentioned=_within(each.ranking, by))
+            for each, by in zip(found, mentioned, strict=True)
         ]
 
     def passage(self, pid: str) -> Passage:
@@ -52,11 +53,11 @@ class MentionBoost:
     def passages(self, pids: Sequence[str]) -> list[Passage]:
         return self._retriever.passages(pids)
 
-    def named(self, query: Query) -> dict[str, str]:
-        """The passages that are named, each with the first of the passages that name it, or CLAIM."""
-        return find_mentioned(query, self._titled, self._in_passage)
+    def mentioned(self, query: Query) -> dict[str, str]:
+        """Mentioned passages, each with the first passage that mentions it, or CLAIM."""
+        return find_mentioned(query, self._titled, self._mentions_of)
 
-    def _look_through(self, pid: str) -> tuple[str, ...]:
+    def _find_in_passage(self, pid: str) -> tuple[str, ...]:
         (passage,) = self._retriever.index.passages([pid])
         return () if passage is None else tuple(mentioned_in(passage, self._titled))  # a fact may come from elsewhere
 
@@ -64,30 +65,30 @@ class MentionBoost:
         return [found.pids for found in self._retriever.index.titled(names)]
 
 
-def find_mentioned(query: Query, bearers: Bearers, in_passage: Callable[[str], Iterable[str]]) -> dict[str, str]:
-    """What a query names, each with the first of the passages that name it, or CLAIM.
+def find_mentioned(query: Query, titled: Titled, mentions_of: Callable[[str], Iterable[str]]) -> dict[str, str]:
+    """The passages that a query mentions, each with the first passage that mentions it, or CLAIM.
 
-    `in_passage` has what a passage names, by its pid; those that carry facts are asked for, in the facts' order.  Of a
-    list that names thousands, the first MOST_NAMED are taken.
+    `mentions_of` has the passages that a passage mentions, by its pid; it is called for the passages of the facts, in
+    the facts' order.  At most MAX_MENTIONED passages are returned.
     """
     pairs = chain(
-        ((pid, CLAIM) for pids in find_mentions(query.text, bearers) for pid in pids),
-        ((pid, source) for source in dict.fromkeys(fact.pid for fact in query.facts) for pid in in_passage(source)),
+        ((pid, CLAIM) for pids in find_mentions(query.text, titled) for pid in pids),
+        ((pid, source) for source in dict.fromkeys(fact.pid for fact in query.facts) for pid in mentions_of(source)),
     )
     found: dict[str, str] = {}
     for pid, source in pairs:
         if pid != source:
             found.setdefault(pid, source)
-        if len(found) == MOST_NAMED:
+        if len(found) == MAX_MENTIONED:
             break
     return found
 
 
-def mentioned_in(passage: Passage, bearers: Bearers) -> Iterator[str]:
-    """The passages that a passage names, itself perhaps among them."""
+def mentioned_in(passage: Passage, titled: Titled) -> Iterator[str]:
+    """The passages that a passage mentions, possibly itself."""
     begins = {start for start, _ in passage.spans} or {0}
-    return (pid for pids in find_mentions(passage.text, bearers, begins) for pid in pids)
+    return (pid for pids in find_mentions(passage.text, titled, begins) for pid in pids)
 
 
-def _came(found: Retrieval, named: Mapping[str, str]) -> dict[str, str]:
-    return {pid: named[pid] for pid in found.ranking.pids if pid in named}
+def _within(ranking: Ranking, mentioned: Mapping[str, str]) -> dict[str, str]:
+    return {pid: mentioned[pid] for pid in ranking.pids if pid in mentioned}

@@ -1,6 +1,6 @@
 """The paper: for each hop retrieve, then condense; after the last, read.
 
-Condensing and reranking side by side: two runs with one retriever, merged hop by hop.
+A hybrid runs the condenser and the reranker with one retriever, and merges both runs hop by hop.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from baleen.core.machine import StageTimer
 from baleen.core.types import Answer, Condensed, Hit, Hop, Lookup, Passage, Query, Ranking, Trace, Verdict
 from baleen.hops.evidence import with_answer_fact
 from baleen.hops.retriever import Retrieval
+from baleen.index.protocol import DEFAULT_OPTIONS, SearchOptions
 
 
 class Retrieving(Protocol):
-    """A retriever, or what stands before one."""
+    """A retriever, or a wrapper of one."""
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]: ...
+    def retrieve(
+        self, queries: Sequence[Query], k: int = 10, options: SearchOptions = DEFAULT_OPTIONS
+    ) -> list[Retrieval]: ...
 
     def passage(self, pid: str) -> Passage: ...
 
@@ -36,7 +39,7 @@ class Condensing(Protocol):
     ) -> list[Condensed]: ...
 
     def finish(self, trace: Trace, passage: Lookup) -> Trace:
-        """A run after its last hop, with the facts that stand: some may have been there to lead on only."""
+        """Settle the facts of a run after its last hop."""
 
 
 class Reader(Protocol):
@@ -48,46 +51,50 @@ class Reader(Protocol):
 def run_hops(
     queries: Sequence[Query],
     retriever: Retrieving,
-    reading: Condensing,
+    condenser: Condensing,
     depths: Sequence[int],
     stop_early: bool = False,
 ) -> Iterator[list[Trace]]:
-    """The traces of all queries after each hop, `depths[i]` passages deep; one that has stopped stays as it is."""
-    traces = [Trace(query, untrained=reading.untrained) for query in queries]
+    """The traces of all queries after each hop, which retrieves `depths[i]` passages; a stopped run stays as it is."""
+    traces = [Trace(query, untrained=condenser.untrained) for query in queries]
     for number, depth in enumerate(depths, start=1):
-        going = [place for place, trace in enumerate(traces) if not trace.stopped]
-        hops = take_hop([traces[place] for place in going], retriever, reading, number, depth) if going else []
-        for place, hop in zip(going, hops, strict=True):
-            reason = _reason_to_stop(hop, number, stop_early)
-            trace = replace(traces[place], hops=(*traces[place].hops, hop), stopped=reason)
-            over = reason or number == len(depths)
-            traces[place] = reading.finish(trace, retriever.passage) if over else trace
-        yield list(traces)
+        active = [trace for trace in traces if not trace.stopped]
+        hops = iter(take_hop(active, retriever, condenser, number, depth))
+        traces = [trace if trace.stopped else advance(trace, next(hops), stop_early) for trace in traces]
+        last = number == len(depths)
+        yield [condenser.finish(each, retriever.passage) if last or each.stopped else each for each in traces]
 
 
-def take_hop(traces: Sequence[Trace], retriever: Retrieving, reading: Condensing, number: int, depth: int) -> list[Hop]:
-    """Retrieve with the facts so far, without the passages so far; condense what comes."""
+def take_hop(
+    traces: Sequence[Trace], retriever: Retrieving, condenser: Condensing, number: int, depth: int
+) -> list[Hop]:
+    """Retrieve with the facts so far, without the passages so far, and condense the passages."""
+    if not traces:
+        return []
     queries, excluded = [trace.next_query for trace in traces], [trace.pids for trace in traces]
-    found = retriever.retrieve(queries, depth, exclude=excluded)
+    found = retriever.retrieve(queries, depth, SearchOptions(exclude=excluded))
     wanted = list(dict.fromkeys(pid for each in found for pid in each.ranking.pids))
     known = dict(zip(wanted, retriever.passages(wanted), strict=True))
     passages = [[known[pid] for pid in each.ranking.pids] for each in found]
-    condensed = reading.condense(queries, passages, number)
+    condensed = condenser.condense(queries, passages, number)
     return [
-        Hop(query, each.seen, without, each.ranking, facts, each.seconds, each.tokens, each.named)
-        for query, each, without, facts in zip(queries, found, excluded, condensed, strict=True)
+        each.hop(query, without, own, facts)
+        for each, query, without, own, facts in zip(found, queries, excluded, passages, condensed, strict=True)
     ]
 
 
-def _reason_to_stop(hop: Hop, number: int, stop_early: bool) -> str:
+def advance(trace: Trace, hop: Hop, stop_early: bool) -> Trace:
+    """Add a hop to a run, and stop the run if no passage is left or, with `stop_early`, if no fact was added."""
+    number, stopped = len(trace.hops) + 1, ""
     if not len(hop.ranking):
-        return f"no passage was left at hop {number}"
-    added = any(fact.hop == number for fact in hop.facts)
-    return "" if added or not stop_early else f"hop {number} added no fact that leads on"
+        stopped = f"no passage was left at hop {number}"
+    elif stop_early and all(fact.hop != number for fact in hop.facts):
+        stopped = f"hop {number} added no fact"
+    return replace(trace, hops=(*trace.hops, hop), stopped=stopped)
 
 
 def read_outcomes(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
-    """Each trace with what the reader makes of its claim and of the facts that it weighs."""
+    """Add the outcome that the reader finds for each claim and its facts."""
     watch = StageTimer(len(traces))
     with watch("read"):
         outcomes = reader.read([trace.final_query for trace in traces], watch)
@@ -96,10 +103,9 @@ def read_outcomes(traces: Sequence[Trace], reader: Reader) -> list[Trace]:
 
 
 class SharedFirstSearch:
-    """Serves as the retriever of a run, and answers a search that is the first one over again from memory.
+    """A retriever for several runs of the same queries, whose first search is the same and is run once.
 
-    Runs of the same queries differ from the second hop on only.  Each trace tells the seconds and tokens of the first
-    hop, as it would alone.
+    Each trace has the seconds and tokens of that search, as it would alone.
     """
 
     def __init__(self, retriever: Retrieving) -> None:
@@ -107,11 +113,13 @@ class SharedFirstSearch:
         self._asked: tuple[Any, ...] | None = None
         self._found: list[Retrieval] = []
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
+    def retrieve(
+        self, queries: Sequence[Query], k: int = 10, options: SearchOptions = DEFAULT_OPTIONS
+    ) -> list[Retrieval]:
         asked = (queries, k, options)
         if asked == self._asked:
             return self._found
-        found = self._retriever.retrieve(queries, k, **options)
+        found = self._retriever.retrieve(queries, k, options)
         if self._asked is None:
             self._asked, self._found = asked, found
         return found
@@ -131,15 +139,15 @@ def run_hybrid(
     depths: Sequence[int],
     stop_early: bool = False,
 ) -> Iterator[list[Trace]]:
-    """Both pipelines apart but for the first search, merged after each hop."""
+    """Both pipelines, which share the first search, merged after each hop."""
     shared = SharedFirstSearch(retriever)
-    runs = [run_hops(queries, shared, reading, depths, stop_early) for reading in (condenser, reranker)]
+    runs = [run_hops(queries, shared, each, depths, stop_early) for each in (condenser, reranker)]
     for condensed, reranked in zip(*runs, strict=True):
         yield [merge_traces(*pair, depths) for pair in zip(condensed, reranked, strict=True)]
 
 
 def merge_traces(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Trace:
-    """At each hop the better half of either run's passages, without duplicates; facts are those of the condenser."""
+    """Merge the better half of each run's passages at each hop; the facts are those of the condenser."""
     hops: list[Hop] = []
     taken: set[str] = set()
     for left, right, depth in zip_longest(condensed.hops, reranked.hops, depths):
@@ -148,8 +156,11 @@ def merge_traces(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Tr
         ours, theirs = (hop.ranking if hop else Ranking() for hop in (left, right))
         ranking = merge_rankings(ours, theirs, depth, taken)
         taken |= set(ranking.pids)
-        first = left or replace(right, condensed=Condensed(condensed.facts, doubtful=condensed.doubtful))
-        hops.append(replace(first, ranking=ranking, named=_named(ranking, right, left)))
+        first = left or replace(right, condensed=Condensed(condensed.facts, borderline=condensed.borderline))
+        titles = {pid: title for hop in (right, left) if hop for pid, title in hop.titles.items()}
+        kept_titles = {pid: titles[pid] for pid in ranking.pids if pid in titles}
+        mentioned = _mentioned(ranking, right, left)
+        hops.append(replace(first, ranking=ranking, titles=kept_titles, mentioned=mentioned))
     longest = max(condensed, reranked, key=lambda trace: len(trace.hops))
     stopped = longest.stopped if condensed.stopped and reranked.stopped else ""
     untrained = tuple(dict.fromkeys((*condensed.untrained, *reranked.untrained)))
@@ -157,7 +168,7 @@ def merge_traces(condensed: Trace, reranked: Trace, depths: Sequence[int]) -> Tr
 
 
 def merge_rankings(left: Ranking, right: Ranking, depth: int, taken: set[str]) -> Ranking:
-    """The best 13 and 12 of 25, in turn, of those that are not among `taken`; hits keep the scores they came with."""
+    """Alternate the best hits of both, 13 and 12 of 25, without those in `taken`; hits keep their scores."""
     ours = [hit for hit in left if hit.pid not in taken][: (depth + 1) // 2]
     twice = taken | {hit.pid for hit in ours}
     theirs = [hit for hit in right if hit.pid not in twice][: depth // 2]
@@ -165,7 +176,7 @@ def merge_rankings(left: Ranking, right: Ranking, depth: int, taken: set[str]) -
     return Ranking(tuple(merged))
 
 
-def _named(ranking: Ranking, *hops: Hop | None) -> dict[str, str]:
-    """The passages that were raised where their hits come from; of two such hops the last one says by what."""
+def _mentioned(ranking: Ranking, *hops: Hop | None) -> dict[str, str]:
+    """The boosted passages in the hops that their hits come from; the last hop outranks the first."""
     came = [(hit, hop) for hit in ranking for hop in hops if hop is not None and hit in hop.ranking.hits]
-    return {hit.pid: hop.named[hit.pid] for hit, hop in came if hit.pid in hop.named}
+    return {hit.pid: hop.mentioned[hit.pid] for hit, hop in came if hit.pid in hop.mentioned}

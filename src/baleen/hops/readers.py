@@ -33,7 +33,7 @@ class Verifier:
         self.reading, self.labels = reading, reading.outputs("verifier")
 
     def read(self, queries: Sequence[Query], watch: StageTimer | None = None) -> list[Verdict]:
-        rows = [self.reading.inputs.evidence(query)[0].at_start() for query in queries]
+        rows = [self.reading.inputs.evidence(query)[0].at_cls() for query in queries]
         _count(rows, watch)
         return [self._verdict(_softmax(scores[0])) for scores in self.reading.score("verifier", rows)]
 

@@ -31,7 +31,7 @@ class Reranker:
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], watch: StageTimer
     ) -> list[Ranking]:
         inputs = self.reading.inputs
-        inputs.learn((passage for own in passages for passage in own), sentences=False)
+        inputs.cache_passages((passage for own in passages for passage in own), sentences=False)
         windows = [
             [inputs.passage(query, passage) for passage in own] for query, own in zip(queries, passages, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""Query -> Ranking: an encoder and an index that it made, put together.
+"""Query -> ranking: an encoder over an index.
 
 retriever = Retriever.load("model folder or name", "wiki.index")
 ranking = retriever.search("Which mission used the Berkut spacesuit?", k=10)
@@ -10,33 +10,68 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypedDict, Unpack
 
+from baleen.core.config import override
 from baleen.core.errors import QueryError
 from baleen.core.machine import StageTimer
-from baleen.core.types import Passage, Query, Ranking, reject_string, valid_unicode
+from baleen.core.types import Condensed, Hop, Passage, Query, Ranking, reject_string, valid_unicode
 from baleen.index.index import Index
-from baleen.index.protocol import Searchable, SearchOptions, check_encoder
-from baleen.models.device import Precision
+from baleen.index.protocol import DEFAULT_OPTIONS, Focus, Searchable, SearchOptions, Where, check_encoder
+from baleen.models.device import Precision, resolve_device
 from baleen.models.encoder import Encoder
+
+
+class CommonSearchOptions(TypedDict, total=False):
+    """The fields of `SearchOptions` that hold for all queries, as keyword arguments."""
+
+    boost: float
+    allow: Collection[str] | None
+    where: Where
+    focus: Focus | None
+    exact: bool
+    probes: int | None
+    candidates: int | None
+    refined: int | None
+
+
+class BatchSearchOptions(CommonSearchOptions, total=False):
+    """The fields of `SearchOptions` as keyword arguments."""
+
+    exclude: Sequence[Collection[str]]
+    boosted: Sequence[Collection[str]]
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """A ranking, the query as the encoder read it (`seen`), and what that cost, by stage.
+    """A ranking, the query as the encoder read it, and seconds and tokens by stage.
 
-    `named` has the passages of the ranking that were favoured for being named, with what names each (`follower.py`).
+    `mentioned` has the boosted passages of the ranking, each with the id of the passage that mentions its title.
     """
 
     ranking: Ranking
-    seen: str
+    encoded_query: str
     seconds: Mapping[str, float]
     tokens: Mapping[str, int]
-    named: Mapping[str, str] = field(default_factory=dict)
+    mentioned: Mapping[str, str] = field(default_factory=dict)
+
+    def hop(self, query: Query, excluded: tuple[str, ...], passages: Sequence[Passage], condensed: Condensed) -> Hop:
+        """The hop that retrieved these passages for a query and condensed them."""
+        return Hop(
+            query=query,
+            encoded_query=self.encoded_query,
+            excluded=excluded,
+            ranking=self.ranking,
+            titles={passage.pid: passage.title for passage in passages},
+            condensed=condensed,
+            seconds=self.seconds,
+            tokens=self.tokens,
+            mentioned=self.mentioned,
+        )
 
 
 class Retriever:
-    """Refuses an index that another encoder made; takes the focus of its own encoder."""
+    """An encoder over an index of its vectors; an index of another encoder is refused."""
 
     def __init__(self, encoder: Encoder, index: Searchable) -> None:
         check_encoder(index, encoder.fingerprint)
@@ -52,31 +87,35 @@ class Retriever:
         threads: int | None = None,
         precision: Precision | None = None,
     ) -> Self:
-        """A model by folder or name, and an index that it made; without either, the embedded default's.
+        """Load a model by folder or name, and open its index; both default to the embedded ones.
 
-        `device` is where both compute, `precision` the arithmetic of the model: None for the device's best.
+        `device` is where both compute, `precision` the arithmetic of the model; None is the best for the device.
         """
-        from baleen.hops.demo import default_index, default_model
+        from baleen.hops.demo import default_model
 
-        if index is not None:
-            Index.open(index)  # a wrong folder should be told before a model is loaded
+        opened = open_index(index, device, threads)
         encoder = Encoder.load(model if model is not None else default_model(), device=device, precision=precision)
-        folder = index if index is not None else default_index(encoder)
-        return cls(encoder, Index.open(folder, device=str(encoder.device), threads=threads))
+        return cls(encoder, opened if opened is not None else open_demo_index(encoder, threads))
 
-    def search(self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Any) -> Ranking:
-        """The k best passages for a query and its facts; `options` are those of `SearchOptions`."""
+    def search(
+        self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Unpack[CommonSearchOptions]
+    ) -> Ranking:
+        """The k best passages for a query and its facts."""
         return self.search_many([query], k, exclude=[exclude], **options)[0]
 
-    def search_many(self, queries: Sequence[Query | str], k: int = 10, **options: Any) -> list[Ranking]:
+    def search_many(
+        self, queries: Sequence[Query | str], k: int = 10, **options: Unpack[BatchSearchOptions]
+    ) -> list[Ranking]:
         """Search many queries, encoded in batches and, on a GPU, searched in batches."""
+        request = override(DEFAULT_OPTIONS, **options)
         asked = [Query(query) if isinstance(query, str) else query for query in reject_string(queries, "queries")]
-        return [found.ranking for found in self.retrieve(asked, k, **options)]
+        return [found.ranking for found in self.retrieve(asked, k, request)]
 
-    def retrieve(self, queries: Sequence[Query], k: int = 10, **options: Any) -> list[Retrieval]:
-        """`search_many`, with the text that the encoder read, seconds and tokens; a misspelt option is a TypeError."""
-        request = SearchOptions(**options)
-        request = replace(request, focus=request.focus or self.encoder.focus)
+    def retrieve(
+        self, queries: Sequence[Query], k: int = 10, options: SearchOptions = DEFAULT_OPTIONS
+    ) -> list[Retrieval]:
+        """Rankings with the queries as the encoder read them, seconds and tokens."""
+        request = replace(options, focus=options.focus or self.encoder.focus)
         _check(queries, request)
         watch = StageTimer(len(queries))
         with watch("encode"):
@@ -85,7 +124,7 @@ class Retriever:
         with watch("search"):
             rankings = self.index.search(vectors, k, request)
         return [
-            Retrieval(ranking, self.encoder.inputs.shown(row), watch.seconds, {"encode": len(row)})
+            Retrieval(ranking, self.encoder.inputs.decode_query(row), watch.seconds, {"encode": len(row)})
             for ranking, row in zip(rankings, rows, strict=True)
         ]
 
@@ -100,6 +139,18 @@ class Retriever:
         if len(passages) < len(found):
             raise QueryError(f"{self.index}: no passage has the id '{pids[found.index(None)]}'")
         return passages
+
+
+def open_index(index: str | Path | None, device: str | None, threads: int | None) -> Index | None:
+    """Open an index before a model is loaded, so that a wrong folder is reported first."""
+    return None if index is None else Index.open(index, device=str(resolve_device(device)), threads=threads)
+
+
+def open_demo_index(encoder: Encoder, threads: int | None) -> Index:
+    """Open the index of the demonstration corpus for an encoder."""
+    from baleen.hops.demo import default_index
+
+    return Index.open(default_index(encoder), device=str(encoder.device), threads=threads)
 
 
 def _check(queries: Sequence[Query], options: SearchOptions) -> None:

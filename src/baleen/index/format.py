@@ -1,12 +1,12 @@
 """The directory of an index: a manifest, the array files that it names, and atomic commits.
 
-    manifest.json       what the index is: written last, aside, and renamed into place; without it there is no index
+    manifest.json       the state of the index, renamed into place last; without it there is no index
     lock                held by the one process that writes
     g000001/...         files of the change that made generation 1; never changed again
     g000002/...
 
-A writer puts new files under the next generation's folder, syncs them, and replaces the manifest: that is the commit.
-Whatever no manifest names is left over from a change that did not end, and the next writer removes it.
+A writer puts new files into the folder of the next generation, syncs them and replaces the manifest: that is the
+commit.  Files that the manifest does not name are left over from an unfinished change; the next writer removes them.
 `docs/index-format.md` specifies every byte.
 """
 
@@ -65,7 +65,7 @@ class ArrayFile(Record):
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry(Record):
-    """The files of a segment by role; tombstones are apart, since deletions replace them."""
+    """The files of a segment by role.  Tombstones are separate, since deletions replace them."""
 
     name: str
     passages: int
@@ -116,7 +116,7 @@ class Manifest(Record):
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Read and check the manifest; see `errors` for what may be wrong with it."""
+    """Read and check the manifest; raises one of the index errors of `baleen.core.errors`."""
     path = root / MANIFEST
     try:
         data = json.loads(path.read_text("utf-8"))
@@ -127,7 +127,9 @@ def read_manifest(root: Path) -> Manifest:
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise IndexCorruptError(f"{path}: not valid JSON ({error}); restore it or rebuild the index") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise IndexFormatError(f"{path}: not the manifest of a Baleen index (its 'format' is not '{FORMAT}')")
+        raise IndexFormatError(
+            f"{path}: not the manifest of a Baleen index ('format' is not '{FORMAT}'); choose another folder"
+        )
     if data.get("format_version") != FORMAT_VERSION:
         raise IndexVersionError(
             f"{path}: index format {data.get('format_version')}, but this Baleen reads format {FORMAT_VERSION}; "
@@ -140,23 +142,23 @@ def read_manifest(root: Path) -> Manifest:
 
 
 def commit(root: Path, manifest: Manifest) -> None:
-    """Commit: make `manifest` the state of the index, durably and all at once."""
-    aside = root / f"{MANIFEST}.new"
-    with aside.open("w", encoding="utf-8") as file:
+    """Make `manifest` the state of the index, atomically and durably."""
+    temporary = root / f"{MANIFEST}.new"
+    with temporary.open("w", encoding="utf-8") as file:
         json.dump(manifest.to_json(), file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(aside, root / MANIFEST)
+    os.replace(temporary, root / MANIFEST)
     sync_folder(root)
 
 
 def generation_name(generation: int) -> str:
-    """The folder of a generation's files."""
+    """Folder name of a generation."""
     return f"g{generation:06d}"
 
 
 def generation_folders(root: Path) -> list[Path]:
-    """Folders that are named like generations."""
+    """Folders named like generations."""
     return [path for path in root.glob("g*") if _GENERATION.fullmatch(path.name) and path.is_dir()]
 
 
@@ -166,7 +168,7 @@ def next_generation(root: Path, committed: int) -> int:
 
 
 def sync_generation(root: Path, generation: int) -> None:
-    """Make the names of a generation's files durable; their contents were synced as they were written."""
+    """Sync the directories of a generation; its files were synced as they were written."""
     for folder, _, _ in os.walk(root / generation_name(generation)):
         sync_folder(Path(folder))
     sync_folder(root)
@@ -182,10 +184,10 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def writing(root: Path) -> Iterator[None]:
-    """Hold the write lock of an index; remove what an unfinished change left."""
+def write_lock(root: Path) -> Iterator[None]:
+    """Hold the write lock of an index; first remove what an unfinished change left."""
     root.mkdir(parents=True, exist_ok=True)
-    _refuse_strange(root)
+    _refuse_foreign_folder(root)
     with (root / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,20 +197,20 @@ def writing(root: Path) -> Iterator[None]:
         yield
 
 
-def _refuse_strange(root: Path) -> None:
-    """Refuse a folder with generation folders that no index wrote: sweeping would delete somebody's files."""
-    strange = [] if (root / LOCK).exists() or (root / MANIFEST).exists() else generation_folders(root)
-    if strange:
+def _refuse_foreign_folder(root: Path) -> None:
+    """Refuse a folder with generation folders but no index: `sweep` would delete files of others."""
+    foreign = [] if (root / LOCK).exists() or (root / MANIFEST).exists() else generation_folders(root)
+    if foreign:
         raise IndexExistsError(
-            f"{root}: no index, and yet a folder '{strange[0].name}', as an index names its own; choose another folder"
+            f"{root}: no index, but it contains a folder '{foreign[0].name}', a name that indexes use; "
+            "choose another folder"
         )
 
 
 def sweep(root: Path, failed: int | None = None) -> None:
     """Remove generation folders and files that the manifest does not name.
 
-    A manifest that cannot be read is taken to name them all, save those of the generation whose writing `failed`: what
-    is committed can be read, so that one never was.
+    If the manifest cannot be read, remove only the `failed` generation, whose commit was never reached.
     """
     try:
         named = {entry.path for entry in read_manifest(root).files()}
@@ -228,7 +230,7 @@ def sweep(root: Path, failed: int | None = None) -> None:
 
 
 def open_array(root: Path, entry: ArrayFile) -> Array:
-    """Map a file into memory, read-only; its size is checked here, its content by `verify`."""
+    """Map a file into memory, read-only.  Checks its size; `Index.verify` checks its content."""
     path = root / entry.path
     try:
         size = path.stat().st_size
@@ -258,7 +260,7 @@ def write_array(root: Path, path: str, array: Array) -> ArrayFile:
 
 
 class ArrayWriter:
-    """Appends rows to a new file, hashing as it goes; synced when it closes without an error."""
+    """Appends rows to a new file and hashes them; syncs the file if it closes without an error."""
 
     def __init__(self, root: Path, path: str, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
         self.path = path
@@ -270,7 +272,7 @@ class ArrayWriter:
         self._file: IO[bytes] = (root / path).open("wb")
 
     def append(self, rows: Array) -> None:
-        """Write rows of the shape given."""
+        """Write rows of the declared shape."""
         assert rows.shape[1:] == self.row_shape, f"{self.path}: {rows.shape}"
         data = np.ascontiguousarray(rows, self.dtype).data.cast("B") if rows.size else b""
         self._file.write(data)
@@ -279,7 +281,7 @@ class ArrayWriter:
 
     @property
     def entry(self) -> ArrayFile:
-        """Name, shape and hash of what was written."""
+        """Path, shape and hash of the rows written."""
         return ArrayFile(self.path, self.dtype.str, (self.rows, *self.row_shape), self._digest.hexdigest())
 
     def __enter__(self) -> Self:
@@ -299,6 +301,6 @@ class ArrayWriter:
 
 
 def file_sha256(path: Path) -> str:
-    """Hash of a file's content."""
+    """SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,7 +6,7 @@
     index.add(more, encoder); index.delete(["12", "15"]); index.compact()
 
 A change is visible to this object at once and to other processes when they open the index again; until then they use
-the state that they opened.  A search beside a change answers from one committed state, the old or the new one.
+the state that they opened.  A search during a change answers from one committed state, the old or the new one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 PartOf = Callable[[str], str | None]  # the document of a passage, by its pid
 
-MOST_SEGMENTS = 16  # each keeps some sixteen files mapped
+MAX_SEGMENTS = 16  # each maps about sixteen files
 
 
 class Addition(NamedTuple):
@@ -65,7 +65,7 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The current state, which no later change touches: search it where several calls must see the same passages."""
+        """The current state, which no later change touches; use it when several calls must see the same passages."""
         return self._snapshot
 
     @property
@@ -160,7 +160,7 @@ class Index:
         with self._change() as generation:
             snapshot = self._snapshot
             self.check_encoder(encoder.fingerprint)
-            entry = write_segment(self.root, generation, passages, encoder, snapshot.codec, device, total)
+            entry = write_segment(self.root, generation, passages, encoder, snapshot.codec, device=device, total=total)
             if entry is None:
                 return Addition(0, 0, 0)
             added = Segment(self.root, entry)
@@ -168,7 +168,7 @@ class Index:
             outdated = snapshot.rows_of(_outdated(snapshot, added, part_of) if part_of else ())
             gone = [[*own, *others] for own, others in zip(replaced, outdated, strict=True)]
             self._commit(generation, (*_with_tombstones(snapshot, generation, gone), entry))
-        if len(self.segments) > MOST_SEGMENTS:
+        if len(self.segments) > MAX_SEGMENTS:
             self._merge_small()
         return Addition(entry.passages, sum(map(len, replaced)), sum(map(len, outdated)))
 
@@ -180,7 +180,7 @@ class Index:
             absent = [pid for pid in wanted if pid not in snapshot]
             if absent and not missing_ok:
                 raise QueryError(
-                    f"{self.root}: no passage has the id '{absent[0]}' ({len(absent)} such); nothing was deleted"
+                    f"{self.root}: no passage has the id '{absent[0]}' (unknown ids: {len(absent)}); nothing was deleted"
                 )
             rows = snapshot.rows_of(wanted)
             if any(rows):
@@ -232,6 +232,7 @@ class Index:
                     raise
 
     def _verify(self, manifest: Manifest) -> int:
+        """Check the size and the hash of every file of a state."""
         files = list(manifest.files())
         with progress("checking", total=sum(file.bytes for file in files), unit="bytes") as bar:
             for file in files:
@@ -244,7 +245,7 @@ class Index:
     @contextmanager
     def _change(self) -> Iterator[int]:
         """Hold the lock, on the newest state, and yield the next generation; sweep what was not committed."""
-        with format.writing(self.root):
+        with format.write_lock(self.root):
             newest = format.read_manifest(self.root)
             if newest != self.manifest:
                 self._snapshot = self._snapshot.successor(newest)

@@ -1,12 +1,12 @@
-"""The seam between hops and an index: what a retriever asks of passages, wherever they are stored.
+"""The interface between retrievers and indexes, local or remote.
 
-    Searchable          an index that is searched: local, remote, or several shards behind one front
+    Searchable          an index to search: local, remote, or several shards behind one front
     SearchOptions       one search request's options, as plain values that can travel as JSON
     Titled              passages with one title
-    merge, merge_titled the answers of several parts as one index of all their passages gives them
+    merge, merge_titled combine the answers of several parts into those of one index
     PassageEncoder      an encoder that fills an index
 
-Query vectors come in encoded, so a query is encoded once however many shards it is sent to.
+Queries arrive as vectors, so a query is encoded once for any number of shards.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Titled(Record):
 
     @classmethod
     def of(cls, pids: Sequence[str]) -> Self:
-        """Up to MOST_BEARERS ids."""
+        """Up to MAX_SAME_TITLE ids."""
         return cls(tuple(pids)) if len(pids) <= MAX_SAME_TITLE else cls(too_many=True)
 
 
@@ -168,8 +168,8 @@ def check_encoder(index: Searchable, fingerprint: str) -> None:
     """Refuse an encoder other than the one that made the index's vectors."""
     if fingerprint != index.fingerprint:
         raise EncoderMismatchError(
-            f"{index}: made by encoder {index.fingerprint[:12]}, but {fingerprint[:12]} asks; their vectors do not "
-            "compare: use the encoder that built the index, or rebuild it with this one"
+            f"{index}: made by encoder {index.fingerprint[:12]}, but the encoder given is {fingerprint[:12]}; "
+            "use the encoder that built the index, or rebuild the index with this one"
         )
 
 

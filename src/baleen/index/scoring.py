@@ -1,8 +1,8 @@
 """MaxSim and the focused score: pure functions over tensors, the reference that every kernel is tested against.
 
-A query vector matches a passage as well as its most similar passage vector does (`maxsim`).  Plain late interaction
-sums over all query vectors; focused interaction sums over the best matched ones only (`focus`), taken apart for the
-claim and for the facts, so that a passage need not speak of everything that the query speaks of (`focused_score`).
+A query vector matches a passage by its similarity to the most similar passage vector (`maxsim`).  Late interaction
+sums over all query vectors.  Focused interaction sums over the best matches only (`focus`), for the claim and for the
+facts apart, so a passage need not cover everything that the query mentions (`focused_score`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ FACTS_FOCUS = 8
 
 
 def maxsim(query: Tensor, passages: Tensor, passage_mask: Tensor | None = None) -> Tensor:
-    """How well each query vector is matched: (..., N, d), (..., M, d), (..., M) bool -> (..., N).
+    """The best match of each query vector: (..., N, d), (..., M, d), (..., M) bool -> (..., N).
 
-    Leading dimensions broadcast.  A passage token whose mask is False never wins, and a passage without any token
-    matches every query vector with 0, what a vector without a direction would score.
+    Leading dimensions broadcast.  Masked passage tokens never match.  A passage without tokens matches with 0, the
+    score of a zero vector.
     """
     return best_match(query @ passages.transpose(-1, -2), passage_mask)
 
@@ -26,7 +26,7 @@ def maxsim(query: Tensor, passages: Tensor, passage_mask: Tensor | None = None) 
 def best_match(similarity: Tensor, passage_mask: Tensor | None = None) -> Tensor:
     """The maximum over passage tokens: (..., N, M), (..., M) bool -> (..., N); 0 where no token is valid.
 
-    Ties give the whole gradient to one of the tied tokens.
+    Of tied tokens one gets the whole gradient.
     """
     if similarity.shape[-1] == 0:
         return similarity.new_zeros(similarity.shape[:-1])
@@ -40,7 +40,7 @@ def best_match(similarity: Tensor, passage_mask: Tensor | None = None) -> Tensor
 def focus(matches: Tensor, keep: int | None, mask: Tensor | None = None) -> Tensor:
     """The sum of the `keep` largest valid matches: (..., N), (..., N) bool -> (...).
 
-    With `keep` or fewer valid matches, all of them are summed; None sums all, which is late interaction without focus.
+    Sums all of them if there are at most `keep`, or if `keep` is None (late interaction without focus).
     """
     if keep is None or keep >= matches.shape[-1]:
         return (matches if mask is None else torch.where(mask, matches, 0.0)).sum(dim=-1)
@@ -63,9 +63,8 @@ def focused_score(
 ) -> Tensor:
     """The score of every query with its passages, differentiable: (Q, P).
 
-    `query` (Q, N, d) and `facts` (Q, L, d) with masks (Q, N) and (Q, L); None stands for a mask that is True
-    throughout, and for no facts at all.  `passages` is (P, M, d) with mask (P, M), which every query is scored
-    against, or (Q, P, M, d) with mask (Q, P, M), where each query has passages of its own.
+    query, facts    (Q, N, d) and (Q, L, d), with masks (Q, N) and (Q, L); None: all valid, or no facts
+    passages        (P, M, d) with mask (P, M), shared by all queries; or (Q, P, M, d) with mask (Q, P, M), per query
     """
     score = focus_over_passages(query, query_mask, passages, passage_mask, query_focus)
     if facts is None or facts.shape[1] == 0:
@@ -77,7 +76,7 @@ def focus_over_passages(
     vectors: Tensor, mask: Tensor | None, passages: Tensor, passage_mask: Tensor | None, keep: int | None
 ) -> Tensor:
     """One term of `focused_score`: (Q, N, d) against (P, M, d) or (Q, P, M, d) -> (Q, P)."""
-    # One product over shared passages, rather than a broadcast that would copy them once for every query.
+    # One einsum over shared passages: a broadcast would copy them for every query.
     pattern = "qnd,pmd->qpnm" if passages.dim() == 3 else "qnd,qpmd->qpnm"
     similarity = torch.einsum(pattern, vectors, passages)  # (Q, P, N, M)
     matches = best_match(similarity, passage_mask)  # (Q, P, N)

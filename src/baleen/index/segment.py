@@ -1,14 +1,15 @@
 """A mapped segment: some passages with their encoded vectors, never changed once written.
 
-offsets         (passages + 1) int64    where each passage's vectors start
-codes           (vectors) uint16        the cell of each vector
-residuals       uint8                   each passage's stream of bytes, end to end (`residuals.py`); none at 16 bits
-residual_offsets (passages + 1) int64   where each stream starts
-vectors         (vectors, dim) float16  at 16 bits only
-cells           (c) uint16              the cells that occur here, ascending
-cell_offsets    (c + 1) int64           where each cell's list starts in
-postings        uint16 or uint32        the passages that have a vector in the cell, ascending
-and the files of `passage_store.py`
+    offsets             (passages + 1) int64    start of each passage's vectors
+    codes               (vectors) uint16        cell of each vector
+    residuals           uint8                   streams of the passages, end to end (`residuals.py`); empty at 16 bits
+    residual_offsets    (passages + 1) int64    start of each stream
+    vectors             (vectors, dim) float16  at 16 bits only
+    cells               (c) uint16              cells that occur here, ascending
+    cell_offsets        (c + 1) int64           start of each cell's list in `postings`
+    postings            uint16 or uint32        passages that have a vector in the cell, ascending
+
+and the files of `store.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Segment:
         self.tombstones = open_array(root, entry.tombstones) if entry.tombstones else np.empty(0, np.uint32)
 
     def __len__(self) -> int:
-        """Number of passages, with deleted ones."""
+        """Number of passages, including deleted ones."""
         return self.entry.passages
 
     @property
@@ -57,7 +58,7 @@ class Segment:
         return alive
 
     def find(self, pid: str) -> int | None:
-        """Row of the passage with this id, None if there is none or it is deleted."""
+        """Row of the passage with this id; None if it is unknown or deleted."""
         return next((row for row in self.store.rows(pid) if self.is_alive(row)), None)
 
     def is_alive(self, row: int) -> bool:
@@ -66,5 +67,5 @@ class Segment:
         return at == len(self.tombstones) or self.tombstones[at] != row
 
     def span(self, row: int) -> slice:
-        """Where the vectors of a passage are stored."""
+        """Slice of a passage's vectors."""
         return slice(int(self.offsets[row]), int(self.offsets[row + 1]))

@@ -23,8 +23,8 @@ from baleen.core.vectors import QueryVectors
 from baleen.data.titles import MAX_SAME_TITLE
 from baleen.index import format
 from baleen.index.codec.codec import Codec
-from baleen.index.cpu.search import Found, Limits, Searcher, decode_rows
-from baleen.index.filters import allowed_rows, without
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher, decode_rows
+from baleen.index.filters import allowed_rows, exclude_rows
 from baleen.index.format import Manifest, SegmentEntry
 from baleen.index.protocol import DEFAULT_OPTIONS, Focus, SearchOptions, Titled, rank
 from baleen.index.segment import Segment
@@ -62,13 +62,14 @@ class Snapshot:
         return cls(root, manifest, _codec(root, manifest), segments, device=device, threads=threads)
 
     def successor(self, manifest: Manifest) -> Snapshot:
-        """Open a later state of the same index; what is the same as here is shared, with its tables and caches."""
+        """Open a later state of the same index; unchanged parts are shared, with their tables and caches."""
         same = manifest.codec == self.manifest.codec and manifest.bits == self.manifest.bits
         codec = self.codec if same else _codec(self.root, manifest)
         segments = [self._segment(entry) or Segment(self.root, entry) for entry in manifest.segments]
         return Snapshot(self.root, manifest, codec, segments, device=self.device, threads=self.threads)
 
     def _segment(self, entry: SegmentEntry) -> Segment | None:
+        """The open segment of an entry, if it has not changed."""
         return next((segment for segment in self.segments if segment.entry == entry), None)
 
     def __str__(self) -> str:
@@ -160,10 +161,10 @@ class Snapshot:
 
         return DeviceSearcher(self.codec, self.segments, self.device)
 
-    def ranking(self, found: Found, k: int) -> Ranking:
+    def ranking(self, found: ScoredRows, k: int) -> Ranking:
         """The k best of some scored rows."""
         scores = found.scores
-        if len(found) > k:  # whatever ties with the k-th stays until ids have decided
+        if len(found) > k:  # keep all ties with the k-th; ids decide between them
             edge = np.partition(scores, len(scores) - k)[len(scores) - k]
             found = found.take(np.flatnonzero(scores >= edge))
         places = zip(found.segments.tolist(), found.rows.tolist(), found.scores.tolist(), strict=True)
@@ -182,14 +183,15 @@ class Snapshot:
         """For each query the mask of every segment's rows that it may return."""
         named = None if options.allow is None else self.rows_of(options.allow)
         masks = allowed_rows(self.segments, named, options.where)
-        return [without(masks, self.rows_of(own)) if own else masks for own in options.exclude or [()] * queries]
+        return [exclude_rows(masks, self.rows_of(own)) if own else masks for own in options.exclude or [()] * queries]
 
-    def _among(self, pids: Collection[str], masks: Sequence[Array]) -> Found:
+    def _among(self, pids: Collection[str], masks: Sequence[Array]) -> ScoredRows:
         """The rows of some passages, as far as the masks allow them."""
         rows = self.rows_of(dict.fromkeys(pids))
-        return Found.of_rows([[row for row in own if mask[row]] for own, mask in zip(rows, masks, strict=True)])
+        return ScoredRows.of_rows([[row for row in own if mask[row]] for own, mask in zip(rows, masks, strict=True)])
 
     def _check(self, query: QueryVectors, k: int) -> None:
+        """Refuse a query without vectors or with other dimensions, and k < 1."""
         if k < 1:
             raise QueryError(f"k = {k} should be at least 1")
         if query.dim != self.manifest.dim:
@@ -198,12 +200,14 @@ class Snapshot:
             raise QueryError("the query has no vectors")
 
     def _place(self, pid: str) -> tuple[Segment, int]:
+        """Segment and row of a passage; an unknown id is a QueryError."""
         place = self._find(pid)
         if place is None:
             raise QueryError(f"{self.root}: no passage has the id '{pid}'")
         return self.segments[place[0]], place[1]
 
     def _find(self, pid: str) -> tuple[int, int] | None:
+        """Number of the segment, and row, of a passage."""
         for number, segment in enumerate(self.segments):
             row = segment.find(pid)
             if row is not None:
@@ -212,5 +216,6 @@ class Snapshot:
 
 
 def _codec(root: Path, manifest: Manifest) -> Codec:
+    """Map the arrays of the codec."""
     arrays = {role: format.open_array(root, entry) for role, entry in manifest.codec.items()}
     return Codec(bits=manifest.bits, **arrays)

@@ -1,14 +1,13 @@
 """Passages of a segment on disk: compressed texts, ids, titles and metadata.
 
 texts           zlib blocks of BLOCK passages each: JSON [[title, text, [start, end, ...], metadata], ...]
-text_ends       where each block ends
-pids, pid_ends  the ids' UTF-8, end to end, and where each ends
-id_hashes       the ids' 64-bit hashes in ascending order, and
-id_rows         the row each of them belongs to
-name_hashes     the same for the names of each title (`baleen.data.titles`; a title may have several), and
-name_rows       the rows that they belong to
-columns         one zlib JSON object {key: [value of row 0, ...]}, keys as they first came; read only when a search
-                filters by metadata
+text_ends       end of each block
+pids, pid_ends  ids in UTF-8, end to end, and the end of each
+id_hashes       64-bit hashes of the ids, ascending
+id_rows         row of each hash
+name_hashes     64-bit hashes of the names in each title, ascending (`baleen.data.titles`; a title may have several)
+name_rows       row of each name
+columns         one zlib JSON object {key: [value of row 0, ...]}, keys by first occurrence; read only for filters
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from baleen.index.format import ArrayFile, ArrayWriter, write_array
 Array = npt.NDArray[Any]
 
 BLOCK = 16
-KEPT_BLOCKS = 2048  # some 50 MB of introductions: a batch of claims reads the passages of a hop more than once
+CACHED_BLOCKS = 2048  # about 50 MB; a batch of claims reads the passages of a hop more than once
 ROLES = ("texts", "text_ends", "pids", "pid_ends", "id_hashes", "id_rows", "columns")
-NAME_ROLES = ("name_hashes", "name_rows")  # which an index that was built before they were kept does without
+NAME_ROLES = ("name_hashes", "name_rows")  # optional: older indexes lack them
 
 
 def text_hash(text: str) -> int:
-    """64-bit hash of an id or a name; an unpaired surrogate, which no passage has, is hashed too."""
+    """64-bit hash of an id or a name.  An unpaired surrogate is hashed too, though no passage has one."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 class _TitleTable:
-    """Hashes of the names of titles, with the rows that have them."""
+    """Hashes of the names in titles, with their rows."""
 
     def __init__(self) -> None:
         self._hashes, self._rows, self._titles = array("Q"), array("L"), 0
@@ -58,14 +57,14 @@ class _TitleTable:
         self._titles += 1
 
     def arrays(self) -> dict[str, Array]:
-        """Both arrays by role, in ascending order of hashes and, for one hash, of rows."""
+        """Both arrays by role, ascending by hash, then by row."""
         hashes, rows = np.array(self._hashes, np.uint64), np.array(self._rows, np.uint32)
         order = np.argsort(hashes, kind="stable")
         return {"name_hashes": hashes[order], "name_rows": rows[order]}
 
 
 class StoreWriter:
-    """Writer of passages; keeps a few numbers for each in memory, and the metadata."""
+    """Writes passages; holds a few numbers per passage and all metadata in memory."""
 
     def __init__(self, root: Path, folder: str) -> None:
         self.root, self.folder = root, folder
@@ -89,19 +88,19 @@ class StoreWriter:
                 self._flush()
 
     def _add_metadata(self, passage: Passage) -> None:
-        for key in {**self._columns, **passage.metadata}:  # not a set: every process is to write the same bytes
+        for key in {**self._columns, **passage.metadata}:  # not a set: the order must be the same in every process
             column = self._columns.setdefault(key, [])
             column.extend([None] * (len(self._hashes) - len(column)))
             column.append(passage.metadata.get(key))
 
     def _flush(self) -> None:
         if self._pending:
-            self._texts.append(np.frombuffer(_pack(self._pending), np.uint8))
+            self._texts.append(np.frombuffer(_compress_block(self._pending), np.uint8))
             self._text_ends.append(self._texts.rows)
             self._pending = []
 
     def finish(self) -> dict[str, ArrayFile]:
-        """Write what is left and return every file by its role; a repeated id is an error."""
+        """Write the rest and return every file by role; refuse duplicate ids."""
         self._flush()
         with self._texts, self._pids:
             pass
@@ -117,7 +116,7 @@ class StoreWriter:
             **self._names.arrays(),
         }
         files = {role: write_array(self.root, f"{self.folder}/{role}.bin", values) for role, values in arrays.items()}
-        self._check_repeats(hashes[rows], rows)
+        self._check_duplicates(hashes[rows], rows)
         return {"texts": self._texts.entry, "pids": self._pids.entry, **files}
 
     def close(self) -> None:
@@ -125,23 +124,24 @@ class StoreWriter:
         self._texts.close()
         self._pids.close()
 
-    def _check_repeats(self, hashes: Array, rows: Array) -> None:
-        twins = np.nonzero(hashes[1:] == hashes[:-1])[0]
-        if len(twins):
+    def _check_duplicates(self, hashes: Array, rows: Array) -> None:
+        """Refuse duplicate ids, given the hashes of all ids in ascending order with their rows."""
+        repeats = np.nonzero(hashes[1:] == hashes[:-1])[0]
+        if len(repeats):
             raw = (self.root / self._pids.path).read_bytes()
             ends = [0, *self._pid_ends]
-            for twin in twins:
-                first, second = (raw[ends[row] : ends[row + 1]].decode() for row in rows[twin : twin + 2])
+            for repeat in repeats:
+                first, second = (raw[ends[row] : ends[row + 1]].decode() for row in rows[repeat : repeat + 2])
                 if first == second:
                     raise CorpusError(f"the id '{first}' is given to more than one passage; ids must differ")
 
 
 class Store:
-    """Reader of mapped passages; the `kept` blocks of texts that were used last stay decompressed."""
+    """Reads mapped passages; caches the `cached_blocks` most recently used blocks of texts."""
 
-    def __init__(self, arrays: dict[str, Array], kept: int = KEPT_BLOCKS) -> None:
-        self._arrays, self._kept = arrays, kept
-        self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # the one asked for last at the end
+    def __init__(self, arrays: dict[str, Array], cached_blocks: int = CACHED_BLOCKS) -> None:
+        self._arrays, self._cached_blocks = arrays, cached_blocks
+        self._blocks: OrderedDict[int, list[Any]] = OrderedDict()  # most recently used last
 
     def pid(self, row: int) -> str:
         """Id of a row."""
@@ -150,7 +150,7 @@ class Store:
         return self._arrays["pids"][start : int(ends[row])].tobytes().decode()
 
     def rows(self, pid: str) -> Iterator[int]:
-        """Rows with this id: at most one that is not deleted."""
+        """Rows with this id; at most one of them is not deleted."""
         hashes = self._arrays["id_hashes"]
         wanted = np.uint64(text_hash(pid))
         at = int(np.searchsorted(hashes, wanted))
@@ -161,7 +161,7 @@ class Store:
             at += 1
 
     def rows_titled(self, names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
-        """For each name that some title has, its position in `names` and the rows with it."""
+        """For each name that occurs in a title: its position in `names`, and the rows with it."""
         hashes, rows = self._names["name_hashes"], self._names["name_rows"]
         wanted = np.fromiter(map(text_hash, names), np.uint64, len(names))
         firsts, ends = (np.searchsorted(hashes, wanted, side) for side in ("left", "right"))
@@ -170,7 +170,7 @@ class Store:
 
     @cached_property
     def _names(self) -> dict[str, Array]:
-        """Hashes and rows of names by role; computed from the titles where an older index lacks them."""
+        """Hashes and rows of names by role; derived from the titles if the index lacks them."""
         if all(role in self._arrays for role in NAME_ROLES):
             return {role: self._arrays[role] for role in NAME_ROLES}
         names = _TitleTable()
@@ -187,15 +187,16 @@ class Store:
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """Metadata by key: a value for each row, None where it has none."""
+        """Metadata by key: a value for each row, None if missing."""
         columns: dict[str, list[Any]] = json.loads(zlib.decompress(self._arrays["columns"].tobytes()))
         length = len(self._arrays["pid_ends"])
         return {key: values + [None] * (length - len(values)) for key, values in columns.items()}
 
     def _block(self, block: int) -> list[Any]:
-        known = self._blocks.pop(block, None) or self._read_block(block)  # none is empty
+        """A block of texts, from the cache or from disk."""
+        known = self._blocks.pop(block, None) or self._read_block(block)  # no block is empty
         self._blocks[block] = known
-        if len(self._blocks) > self._kept:
+        if len(self._blocks) > self._cached_blocks:
             self._blocks.popitem(last=False)
         return known
 
@@ -206,6 +207,7 @@ class Store:
         return content
 
 
-def _pack(passages: Sequence[Passage]) -> bytes:
+def _compress_block(passages: Sequence[Passage]) -> bytes:
+    """A zlib block of passages."""
     records = [[p.title, p.text, [edge for span in p.spans for edge in span], dict(p.metadata)] for p in passages]
     return zlib.compress(json.dumps(records, ensure_ascii=False, separators=(",", ":")).encode(), 6)

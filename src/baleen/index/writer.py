@@ -1,7 +1,7 @@
 """Writing an index: spool the vectors of passages, fit a codec, encode, seal; and merge segments.
 
-A segment is written in three steps: the vectors of all its passages go to a spool file as they are encoded by the model,
-a codec turns them into cells and residuals, and sealing adds the offsets and the inverted file.
+A segment is written in three steps.  The model encodes the passages, and their vectors go to a spool file.  A codec
+turns them into cells and residuals.  Sealing adds the offsets and the inverted file.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ def build(
 ) -> Manifest:
     """Write and commit a new index; see `Index.build`."""
     _check_codec(encoder.dim, bits, cells, codec)
-    with _building(root, overwrite) as generation, _spooled(root, generation, passages, encoder, total) as writer:
+    with (
+        _new_generation(root, overwrite) as generation,
+        _spool_passages(root, generation, passages, encoder, total) as writer,
+    ):
         folder = format.generation_name(generation)
         if not writer.passages:
             raise CorpusError("no passages were given, and an index needs at least one")
@@ -90,7 +93,7 @@ def build(
             codec={
                 role: write_array(root, f"{folder}/codec/{role}.bin", array) for role, array in codec.arrays.items()
             },
-            segments=(_finish(writer, codec, device),),
+            segments=(_finish_segment(writer, codec, device),),
             settings=settings,
         )
         format.sync_generation(root, generation)
@@ -100,7 +103,7 @@ def build(
 
 
 def _check_codec(dim: int, bits: int | None, cells: int | None, codec: Codec | None) -> None:
-    """Refuse a codec that cannot be fitted, or one that does not fit the encoder."""
+    """Refuse settings out of range, and a codec that does not match them or the encoder."""
     if bits is not None and bits not in BITS:
         raise ConfigError(f"bits = {bits} should be one of {', '.join(map(str, BITS))}")
     if cells is not None and not 1 <= cells <= MAX_CELLS:
@@ -116,10 +119,11 @@ def _check_codec(dim: int, bits: int | None, cells: int | None, codec: Codec | N
 
 
 def _fit_codec(writer: SegmentWriter, cells: int | None, bits: int, seed: int, device: str) -> Codec:
+    """Fit a codec to a sample of the spooled vectors."""
     from baleen.index.codec.fitting import fit
 
     count = min(cells or cell_count(writer.vectors), writer.vectors)
-    return fit(_sample(writer, count, seed), count, bits, seed=seed, device=device)
+    return fit(_draw_sample(writer, count, seed), count, bits, seed=seed, device=device)
 
 
 def write_segment(
@@ -128,15 +132,17 @@ def write_segment(
     passages: Iterable[Passage],
     encoder: PassageEncoder,
     codec: Codec,
+    *,
     device: str,
     total: int | None,
 ) -> SegmentEntry | None:
     """Write one more segment with an existing codec; None if there are no passages."""
-    with _spooled(root, generation, passages, encoder, total) as writer:
-        return _finish(writer, codec, device) if writer.passages else None
+    with _spool_passages(root, generation, passages, encoder, total) as writer:
+        return _finish_segment(writer, codec, device) if writer.passages else None
 
 
-def _finish(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
+def _finish_segment(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
+    """Encode the spooled vectors and seal the segment."""
     from baleen.index.codec.fitting import Quantizer
 
     with progress("encoding vectors", total=writer.vectors, unit="vectors") as bar:
@@ -144,7 +150,7 @@ def _finish(writer: SegmentWriter, codec: Codec, device: str) -> SegmentEntry:
 
 
 @contextmanager
-def _spooled(
+def _spool_passages(
     root: Path, generation: int, passages: Iterable[Passage], encoder: PassageEncoder, total: int | None
 ) -> Iterator[SegmentWriter]:
     """Write passages and their float vectors; the caller finishes the segment with a codec."""
@@ -159,22 +165,22 @@ def _spooled(
         yield writer
 
 
-def _sample(writer: SegmentWriter, cells: int, seed: int) -> Sample:
-    """Draw what a codec is fitted on from the whole corpus: some vectors for each cell, and whole passages."""
+def _draw_sample(writer: SegmentWriter, cells: int, seed: int) -> Sample:
+    """Draw the training sample of a codec: single vectors for the cells, whole passages for the residuals."""
     from baleen.index.codec.fitting import CODEBOOK_SAMPLE, Sample
 
-    vectors, lengths, chance = writer.spooled(), writer.lengths(), np.random.default_rng(seed)
+    vectors, lengths, rng = writer.spooled(), writer.lengths(), np.random.default_rng(seed)
     size = min(len(vectors), max(SAMPLE_PER_CELL * cells, CODEBOOK_SAMPLE))
-    single = np.sort(chance.choice(len(vectors), size, replace=False))
-    drawn = chance.permutation(len(lengths))
-    enough = int(np.searchsorted(lengths[drawn].cumsum(), CODEBOOK_SAMPLE)) + 1
+    single = np.sort(rng.choice(len(vectors), size, replace=False))
+    order = rng.permutation(len(lengths))
+    enough = int(np.searchsorted(lengths[order].cumsum(), CODEBOOK_SAMPLE)) + 1
     starts = lengths.cumsum() - lengths
-    passages = [vectors[starts[row] : starts[row] + lengths[row]] for row in np.sort(drawn[:enough])]
+    passages = [vectors[starts[row] : starts[row] + lengths[row]] for row in np.sort(order[:enough])]
     return Sample(vectors[single], PassageVectors.of(passages))
 
 
 def refuse_existing(root: Path, overwrite: bool) -> int:
-    """Generation of the index at `root`, 0 without one; an error unless it may be overwritten."""
+    """Generation of the index at `root`, 0 without one; an error if it exists and may not be overwritten."""
     try:
         generation = format.read_manifest(root).generation
     except IndexNotFoundError:
@@ -191,10 +197,10 @@ def refuse_existing(root: Path, overwrite: bool) -> int:
 
 
 @contextmanager
-def _building(root: Path, overwrite: bool) -> Iterator[int]:
+def _new_generation(root: Path, overwrite: bool) -> Iterator[int]:
     """Hold the lock of a new index and yield its generation; remove everything on failure."""
     fresh = not root.exists()
-    with format.writing(root):
+    with format.write_lock(root):
         generation = format.next_generation(root, refuse_existing(root, overwrite))
         try:
             yield generation
@@ -224,8 +230,8 @@ class Spool:
         self._file.flush()
         return map_file(self.path, "<f2", (self.rows, self.dim))
 
-    def keep(self, root: Path) -> ArrayFile:
-        """Make the spool a file of the index."""
+    def finish(self, root: Path) -> ArrayFile:
+        """Sync the spool and make it a file of the index."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return ArrayFile(self.path.relative_to(root).as_posix(), "<f2", (self.rows, self.dim), file_sha256(self.path))
@@ -254,10 +260,10 @@ class SegmentWriter:
         return sum(map(len, self._lengths))
 
     def append(self, passages: list[Passage], vectors: PassageVectors) -> None:
-        """Store passages and spool their vectors; a passage without vectors is an error."""
-        bare = np.nonzero(vectors.lengths == 0)[0]
-        if len(bare):
-            raise CorpusError(f"passage '{passages[bare[0]].pid}' has no vectors: nothing in it can be searched for")
+        """Store passages and spool their vectors; refuse a passage without vectors."""
+        empty = np.nonzero(vectors.lengths == 0)[0]
+        if len(empty):
+            raise CorpusError(f"passage '{passages[empty[0]].pid}' has no vectors: nothing in it can be searched for")
         self._store.append(passages)
         self._spool.append(vectors.vectors)
         self._lengths.append(vectors.lengths.astype(np.int64))
@@ -277,16 +283,17 @@ class SegmentWriter:
         with closing(background(quantizer.encode_all(_chunks(self._spool.read(), lengths)))) as encoded:
             files = self._write_codes(encoded, advance)
         if quantizer.codec.bits == 16:
-            files["vectors"] = self._spool.keep(self.root)
+            files["vectors"] = self._spool.finish(self.root)
         else:
             self._spool.path.unlink()
-        return seal(self.root, self.name, _starts(lengths), files | self._store.finish())
+        return seal(self.root, self.name, _offsets_of(lengths), files | self._store.finish())
 
     def lengths(self) -> Array:
         """Vectors of each passage: (passages,) int64."""
         return np.concatenate([np.zeros(0, np.int64), *self._lengths])
 
     def _write_codes(self, encoded: Iterable[Encoded], advance: Callable[[int], None]) -> dict[str, ArrayFile]:
+        """Write cells and residuals as they are encoded."""
         sizes = []
         with (
             ArrayWriter(self.root, f"{self.name}/codes.bin", np.uint16) as codes,
@@ -297,20 +304,20 @@ class SegmentWriter:
                 residuals.append(part.residuals)
                 sizes.append(np.diff(part.residual_offsets))
                 advance(len(part.codes))
-        starts = write_array(self.root, f"{self.name}/residual_offsets.bin", _starts(np.concatenate(sizes)))
+        starts = write_array(self.root, f"{self.name}/residual_offsets.bin", _offsets_of(np.concatenate(sizes)))
         return {"codes": codes.entry, "residuals": residuals.entry, "residual_offsets": starts}
 
 
 def _chunks(vectors: Array, lengths: Array) -> Iterator[PassageVectors]:
-    """Whole passages, at most ENCODE_CHUNK vectors at once unless one passage alone has more."""
-    starts, first = _starts(lengths), 0
+    """Whole passages, at most ENCODE_CHUNK vectors at a time unless one passage alone has more."""
+    starts, first = _offsets_of(lengths), 0
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + ENCODE_CHUNK, side="right")) - 1)
         yield PassageVectors(vectors[starts[first] : starts[last]], lengths[first:last].astype(np.int32))
         first = last
 
 
-def _starts(sizes: Array) -> Array:
+def _offsets_of(sizes: Array) -> Array:
     """(n + 1,) int64: start of each of n items stored end to end, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), sizes]).cumsum(dtype=np.int64)
 
@@ -323,11 +330,11 @@ def merge_segments(root: Path, name: str, segments: Sequence[Segment]) -> Segmen
         store = stack.enter_context(closing(StoreWriter(root, name)))
         writers = {}
         for role in (*by_vector, "residuals"):
-            like = getattr(segments[0], role)
-            writer = ArrayWriter(root, f"{name}/{role}.bin", like.dtype, like.shape[1:])
+            first_array = getattr(segments[0], role)
+            writer = ArrayWriter(root, f"{name}/{role}.bin", first_array.dtype, first_array.shape[1:])
             writers[role] = stack.enter_context(writer)
         for segment in segments:
-            for first, last in _runs(segment.alive):
+            for first, last in _alive_runs(segment.alive):
                 store.append([segment.store.passage(row) for row in range(first, last)])
                 lengths.append(np.diff(segment.offsets[first : last + 1]))
                 sizes.append(np.diff(segment.residual_offsets[first : last + 1]))
@@ -337,8 +344,8 @@ def merge_segments(root: Path, name: str, segments: Sequence[Segment]) -> Segmen
                 writers["residuals"].append(segment.residuals[streams])
         files = store.finish()
     files |= {role: writer.entry for role, writer in writers.items()}
-    files["residual_offsets"] = write_array(root, f"{name}/residual_offsets.bin", _starts(np.concatenate(sizes)))
-    return seal(root, name, _starts(np.concatenate(lengths)), files)
+    files["residual_offsets"] = write_array(root, f"{name}/residual_offsets.bin", _offsets_of(np.concatenate(sizes)))
+    return seal(root, name, _offsets_of(np.concatenate(lengths)), files)
 
 
 def seal(root: Path, name: str, offsets: Array, files: dict[str, ArrayFile]) -> SegmentEntry:
@@ -357,7 +364,7 @@ def seal(root: Path, name: str, offsets: Array, files: dict[str, ArrayFile]) -> 
 
 
 def invert(codes: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """From each vector's cell to each cell's passages: cells (c,), cell_offsets (c + 1,), postings."""
+    """Turn the cell of each vector into the passages of each cell: cells (c,), cell_offsets (c + 1,), postings."""
     counts = np.zeros(2**16, np.int64)
     _count_postings(codes, offsets, counts)
     cells = np.nonzero(counts)[0].astype(np.uint16)
@@ -371,6 +378,7 @@ def invert(codes: Array, offsets: Array) -> tuple[Array, Array, Array]:
 
 @njit(nogil=True, cache=True)
 def _count_postings(codes: Array, offsets: Array, counts: Array) -> None:
+    """Count the passages of each cell."""
     last = np.full(len(counts), -1, np.int64)
     for passage in range(len(offsets) - 1):
         for i in range(offsets[passage], offsets[passage + 1]):
@@ -381,6 +389,7 @@ def _count_postings(codes: Array, offsets: Array, counts: Array) -> None:
 
 @njit(nogil=True, cache=True)
 def _fill_postings(codes: Array, offsets: Array, starts: Array, postings: Array) -> None:
+    """Write the passages of each cell, ascending; `starts` moves on to the end of each list."""
     last = np.full(len(starts), -1, np.int64)
     for passage in range(len(offsets) - 1):
         for i in range(offsets[passage], offsets[passage + 1]):
@@ -390,8 +399,8 @@ def _fill_postings(codes: Array, offsets: Array, starts: Array, postings: Array)
                 starts[codes[i]] += 1
 
 
-def _runs(alive: Array) -> Iterator[tuple[int, int]]:
-    """Runs of rows that are not deleted, cut to pieces that fit in memory."""
+def _alive_runs(alive: Array) -> Iterator[tuple[int, int]]:
+    """Runs of rows that are not deleted, at most 4,096 long to limit memory."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], alive.astype(np.int8), [0]])))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         for start in range(first, last, 4096):

@@ -1,14 +1,10 @@
-"""FLIPR, the model: a backbone of Hugging Face, a projection, and vectors of length one.
+"""Backbones from Hugging Face, and the starting weights of a retriever's projection.
 
-`Encoder` wraps it for everyday use; training calls its two forward methods itself.
-
-Where a projection starts before any training: at the principal components of the backbone's own token vectors.
-
-MaxSim over an untrained backbone compares normalised token vectors, so their uncentred second moment is what the
-components are taken from.  Left as they are, the few directions that all vectors share would outweigh the rest once the
-projected vectors are normalised again.  So each component is scaled by its eigenvalue to the power -1/4, half of the
-way to giving all the same weight: an untrained encoder ranks clearly better for it, and going the whole way gains
-little more over many texts and fits noise over few.
+The projection starts at the principal components of the backbone's own token vectors.  MaxSim compares normalised
+vectors, so the components come from their uncentred second moment.  Unscaled, the few directions that all vectors share
+would dominate once the projected vectors are normalised again.  So each component is scaled by its eigenvalue to the
+power -1/4, half of the way to equal weights.  An untrained encoder ranks clearly better with it; full whitening gains
+little more on many texts and fits noise on few.
 """
 
 from __future__ import annotations
@@ -29,13 +25,13 @@ from transformers.utils import logging as transformers_logging
 from baleen.core.errors import CheckpointError, ConfigError
 from baleen.models.tokens import EncoderConfig, SpecialTokens
 
-# What a configuration says about the file that it came from rather than about the model.
+# Keys of a configuration that describe its file, not the model.
 _INCIDENTAL = ("transformers_version", "architectures", "dtype", "torch_dtype", "_name_or_path")
 
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A pretrained encoder with its tokenizer, in float32 and without the pooler, which FLIPR has no use for."""
+    """A pretrained encoder with its tokenizer, in float32 and without a pooler."""
 
     model: Any
     tokenizer: Tokenizer
@@ -43,11 +39,11 @@ class Backbone:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What `build_backbone` needs to make an empty model of the same shape."""
+        """The configuration from which `build_backbone` makes an empty model of the same shape."""
         return {key: value for key, value in self.model.config.to_diff_dict().items() if key not in _INCIDENTAL}
 
     def add_tokens(self, *tokens: str) -> None:
-        """Give the vocabulary those of `tokens` that it lacks; their embeddings start at the mean of all others."""
+        """Add missing tokens to the vocabulary; their embeddings start at the mean of all others."""
         new = [token for token in dict.fromkeys(tokens) if self.tokenizer.token_to_id(token) is None]
         if not new:
             return
@@ -62,16 +58,16 @@ class Backbone:
 
 
 def max_positions(model: Any) -> int | None:
-    """How many tokens a sequence may have; None where positions are relative and there is no limit."""
+    """The most tokens that a sequence may have; None if positions are relative and there is no limit."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            taken = 0 if module.padding_idx is None else module.padding_idx + 1  # RoBERTa counts from there
-            return module.num_embeddings - taken
+            unused = 0 if module.padding_idx is None else module.padding_idx + 1  # RoBERTa counts from there
+            return module.num_embeddings - unused
     return getattr(model.config, "max_position_embeddings", None)
 
 
 def check_lengths(config: EncoderConfig, model: Any) -> None:
-    """Refuse sequences that are longer than the backbone `model` has positions for."""
+    """Refuse lengths beyond the positions of the backbone `model`."""
     limit, query = max_positions(model), config.query_length + config.facts_length
     if limit is not None and config.passage_length > limit:
         raise ConfigError(f"passage_length = {config.passage_length}, but the backbone holds {limit}: set it lower")
@@ -83,7 +79,7 @@ def check_lengths(config: EncoderConfig, model: Any) -> None:
 
 
 def load_backbone(folder: Path) -> Backbone:
-    """A model folder as the Hugging Face hub lays it out; what it lacks or cannot be read is a CheckpointError."""
+    """Load a model folder in the layout of the Hugging Face hub; CheckpointError if it is incomplete."""
     try:
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -96,12 +92,12 @@ def load_backbone(folder: Path) -> Backbone:
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:
         raise CheckpointError(f"{folder}: the model lacks weights: {', '.join(missing[:3])}")
-    return Backbone(_without_pooler(model), _bare(tokenizer, folder), _special_tokens(tokenizer))
+    return Backbone(_without_pooler(model), _fast_tokenizer(tokenizer, folder), _special_tokens(tokenizer))
 
 
 def build_backbone(config: Mapping[str, Any]) -> Any:
-    """A model of that configuration whose weights hold nothing yet."""
-    empty: Any = AutoModel  # its methods have no types
+    """Build a model of this configuration with uninitialised weights."""
+    empty: Any = AutoModel  # untyped
     try:
         with no_init_weights():
             return _without_pooler(empty.from_config(AutoConfig.for_model(**config), dtype=torch.float32))
@@ -115,39 +111,41 @@ def _without_pooler(model: Any) -> Any:
     return model
 
 
-def _bare(tokenizer: Any, folder: Path) -> Tokenizer:
-    """The tokenizer itself, as a copy that no one else's settings reach."""
+def _fast_tokenizer(tokenizer: Any, folder: Path) -> Tokenizer:
+    """Copy the tokenizer out of its transformers wrapper."""
     inner = getattr(tokenizer, "backend_tokenizer", None)
     if inner is None:
-        raise CheckpointError(f"{folder}: its tokenizer has no fast version, which is needed")
+        raise CheckpointError(f"{folder}: its tokenizer has no fast version, which Baleen needs")
     return Tokenizer.from_str(inner.to_str())
 
 
 def _special_tokens(tokenizer: Any) -> SpecialTokens:
     cls, sep = tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token or tokenizer.eos_token
     if cls is None or sep is None:
-        raise ConfigError("the backbone's tokenizer has no token that opens or none that ends a text")
+        raise ConfigError(
+            "the backbone's tokenizer lacks a token for the start or the end of a text (cls and sep, or bos and eos)"
+        )
     return SpecialTokens(cls=cls, sep=sep, pad=tokenizer.pad_token or sep, mask=tokenizer.mask_token)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' bars and its report of unused heads off the terminal: what matters is checked here."""
-    talk: Any = transformers_logging
-    level, bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
-    talk.set_verbosity_error()
-    talk.disable_progress_bar()
+    """Silence transformers' progress bars and its report of unused heads."""
+    logs: Any = transformers_logging
+    level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
     try:
         yield
     finally:
-        talk.set_verbosity(level)
+        logs.set_verbosity(level)
         if bars:
-            talk.enable_progress_bar()
+            logs.enable_progress_bar()
 
 
-_FLOOR = 1e-4  # of the largest eigenvalue: directions that the texts hardly show are not blown up
+_FLOOR = 1e-4  # smallest eigenvalue, as a share of the largest: rare directions are not blown up
 
-# What stands in for a corpus where none is given: plain English of many kinds, some thousand tokens in all.
+# The texts for a starting projection if there is no corpus: plain English of many kinds, some thousand tokens in all.
 SAMPLE_TEXTS: tuple[str, ...] = (
     "Lisbon is the capital of Portugal and its largest city. It lies at the mouth of the Tagus, on seven hills, "
     "and its harbour made it rich in the age of discovery. An earthquake destroyed much of it in 1755, and the "
@@ -225,13 +223,13 @@ SAMPLE_TEXTS: tuple[str, ...] = (
 
 
 def principal_components(vectors: Iterable[Tensor], dim: int) -> Tensor:
-    """The projection's weight: batches of token vectors (n, hidden) -> (dim, hidden), rows orthogonal.
+    """Compute the projection's starting weight: batches of token vectors (n, hidden) -> (dim, hidden).
 
-    The vectors are normalised here.  Rows are scaled so that the weight as a whole is as large as orthonormal rows are.
+    Vectors are normalised here.  The rows are orthogonal, and their mean square length is 1.
     """
     moment = _second_moment(vectors)
     if dim > len(moment):
-        raise ConfigError(f"dim = {dim}, and the backbone's vectors have only {len(moment)} dimensions: set dim lower")
+        raise ConfigError(f"dim = {dim}, but the backbone's vectors have only {len(moment)} dimensions: set dim lower")
     values, axes = torch.linalg.eigh(moment)  # ascending, axes in columns
     leading, values = axes.T.flip(0)[:dim], values.flip(0)[:dim]
     scales = values.clamp(min=_FLOOR * float(values[0])).pow(-0.25)
@@ -248,5 +246,5 @@ def _second_moment(batches: Iterable[Tensor]) -> Tensor:
         part = unit.T @ unit
         total, count = part if total is None else total + part, count + len(unit)
     if total is None:
-        raise ConfigError("a projection needs some text to start from, and none was given")
+        raise ConfigError("no text to fit the projection to: give at least one")
     return total / max(1, count)

@@ -1,14 +1,13 @@
-"""A model on disk: a folder of safetensors and JSON, written aside and renamed, loaded strictly.
+"""A component on disk: a folder of safetensors and JSON, written atomically and loaded strictly.
 
     config.json             format, format_version, kind, settings, special tokens, hashes, notes
-    backbone.json           the backbone's Hugging Face configuration
-    model.safetensors       every tensor, `backbone.*` and the heads
-    tokenizer.json          the tokenizer, as the tokenizers library writes it
+    backbone.json           the Hugging Face configuration of the backbone
+    model.safetensors       every tensor: `backbone.*` and the heads
+    tokenizer.json          the tokenizer, in the format of the tokenizers library
 
-A checkpoint may be written as its difference to another, which its config.json names (`base`): see difference.py.
-
-Nothing is pickled.  `resolve` turns a name into a folder; `read` and `write` move a `Checkpoint` in and out of one.
-`mean` averages the weights of several.
+Nothing is pickled.  `resolve_folder` finds a folder by name, `read_checkpoint` and `write_checkpoint` read and write it,
+and `mean` averages several.  A checkpoint may be stored as its difference to another, which its config.json names as
+`base` (see difference.py).
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ if TYPE_CHECKING:
 
 
 FORMAT = "baleen-checkpoint"
-MODEL_FORMAT = "baleen-model"  # several checkpoints: see model_folder.py
-OURS = (FORMAT, MODEL_FORMAT)
+MODEL_FORMAT = "baleen-model"  # several checkpoints: see folder.py
+FORMATS = (FORMAT, MODEL_FORMAT)
 BASE = "base"
-AVERAGED = "averaged"  # the note in which a mean of checkpoints names its parts
+AVERAGED = "averaged"  # the note that names the parts of a mean of checkpoints
 FORMAT_VERSION = 1
-DIFFERENCE_VERSION = 2  # of a checkpoint that cannot be read without its base
+DIFFERENCE_VERSION = 2  # of a checkpoint that needs its base
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a folder holds.
+    """The content of a checkpoint folder.
 
-    `kind` names the model ("flipr", ...) and `settings` its configuration; `backbone` is the Hugging Face configuration
-    that rebuilds the backbone, `tokens` the tokenizer's special tokens by role (cls, sep, pad, mask), `tokenizer` the
-    content of tokenizer.json, and `notes` anything a person may want to know, such as how it was trained.
+    `kind` names the model ("flipr" or "cross-encoder") and `settings` its configuration.  `backbone` is the Hugging Face
+    configuration, `tokens` the special tokens by role (cls, sep, pad, mask), `tokenizer` the content of tokenizer.json,
+    and `notes` free-form, such as how the model was trained.
     """
 
     kind: str
@@ -67,7 +66,7 @@ class Checkpoint:
 
     @cached_property
     def weights_sha256(self) -> str:
-        """Of every tensor's name, type, shape and bytes, in order of the names."""
+        """The sha256 of every tensor's name, type, shape and bytes, ordered by name."""
         import torch
 
         digest = hashlib.sha256()
@@ -78,23 +77,23 @@ class Checkpoint:
 
 
 def resolve_folder(name: str | Path, download: Callable[[str], Path] | None = None) -> Path:
-    """The folder that `name` stands for: a folder itself, one of `search_roots()`, or a model of the hub."""
-    looked = [Path(name).expanduser(), *(root / name for root in search_roots())]
-    for folder in looked:
+    """Find a model by name: a folder, a folder in one of `search_roots()`, or a model of the Hugging Face hub."""
+    candidates = [Path(name).expanduser(), *(root / name for root in search_roots())]
+    for folder in candidates:
         if folder.is_dir():
             return folder
-    places = ", ".join(map(str, looked))
+    places = ", ".join(map(str, candidates))
     if not _HUB_NAME.fullmatch(str(name)):
         raise CheckpointError(f"no model folder '{name}'; looked at {places}")
     try:
         return (download or _download)(str(name))
-    except Exception as error:  # the hub's client, and whatever carries its requests, raise a wide and changing family
+    except Exception as error:  # the hub's client and its transports raise many types
         reason = str(error).partition("\n")[0]
         raise CheckpointError(f"no model '{name}'; looked at {places}, then the Hugging Face hub ({reason})") from error
 
 
 def search_roots() -> list[Path]:
-    """Where a bare name is looked for, in order."""
+    """The folders in which `resolve_folder` looks for a name, in order."""
     package = Path(__file__).resolve().parents[1]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     roots = [Path(os.environ["BALEEN_CHECKPOINTS"])] if os.environ.get("BALEEN_CHECKPOINTS") else []
@@ -113,21 +112,21 @@ def _download(name: str) -> Path:
 def write_checkpoint(folder: str | Path, checkpoint: Checkpoint, base: Mapping[str, str] | None = None) -> None:
     """Write `checkpoint` to `folder`, replacing a checkpoint that is there.
 
-    With a `base` (its `folder`, relative to this one, and its `weights_sha256`), the tensors are a difference to it.
+    With a `base` (its `folder` relative to this one, and its `weights_sha256`), the tensors are a difference to it.
     """
     path = Path(folder)
     refuse_whole_model(path)
     version = {"format_version": FORMAT_VERSION if base is None else DIFFERENCE_VERSION}
-    with replacing(path) as aside:
+    with replace_folder(path) as aside:
         for name, content in _contents(checkpoint, version if base is None else {**version, BASE: dict(base)}):
             (aside / name).write_bytes(content)
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A folder to write a model into, which takes the place of `target` once the block is through.
+def replace_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder that replaces `target` after the block; if the block fails, `target` stays as it was.
 
-    What is there and is no model of ours is refused; if the block fails, what was there stays.
+    A `target` that holds something other than a model of Baleen is refused.
     """
     if target.exists() and not _replaceable(target):
         raise CheckpointError(f"{target}: holds something other than a Baleen checkpoint; choose another folder")
@@ -150,10 +149,10 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def refuse_whole_model(folder: Path) -> None:
-    """Refuse a whole model as the place of a single checkpoint, which would take the place of all of it."""
+    """Refuse to replace a whole model with a single checkpoint."""
     if (folder / "config.json").is_file() and read_json(folder / "config.json").get("format") == MODEL_FORMAT:
         raise CheckpointError(
-            f"{folder}: a whole model, all of which would be lost; name a folder in it, such as {folder / 'reading'}"
+            f"{folder}: a whole model, which would be lost; name a folder in it, such as {folder / 'reading'}"
         )
 
 
@@ -161,7 +160,7 @@ def _replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") in OURS
+        return not any(folder.iterdir()) or read_json(folder / "config.json").get("format") in FORMATS
     except CheckpointError:
         return False
 
@@ -190,7 +189,7 @@ def _json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def read_checkpoint(folder: str | Path, kind: str) -> Checkpoint:
-    """The checkpoint in `folder`, which must be of `kind`, whole, and of a format that this version knows."""
+    """Read the checkpoint in `folder`; CheckpointError if it is of another kind or format, incomplete or altered."""
     path = Path(folder)
     config = _read_config(path, kind)
     missing = {"settings", "tokens", "tokenizer_sha256", "weights_sha256"} - config.keys()
@@ -211,27 +210,29 @@ def read_checkpoint(folder: str | Path, kind: str) -> Checkpoint:
             raise CheckpointError(
                 f"{path}: its {file} were altered (sha256 {found:.12}..., expected {expected:.12}...)"
             )
-    return checkpoint if BASE not in config else _restored(path, config[BASE], checkpoint)
+    return checkpoint if BASE not in config else _restore(path, config[BASE], checkpoint)
 
 
-def _restored(path: Path, base: Any, stored: Checkpoint) -> Checkpoint:
-    """A checkpoint out of its difference to the one that it names."""
-    from baleen.models.difference import restored
+def _restore(path: Path, base: Any, stored: Checkpoint) -> Checkpoint:
+    """Restore a checkpoint from its difference to `base`."""
+    from baleen.models.difference import restore
 
     if not isinstance(base, dict) or not all(isinstance(base.get(key), str) for key in ("folder", "weights_sha256")):
         raise CheckpointError(f"{path / 'config.json'}: {BASE} should have a folder and its weights_sha256")
     folder = path / base["folder"]
     if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{path}: is a difference to {folder}, which is missing; keep the two beside each other")
+        raise CheckpointError(f"{path}: is a difference to {folder}, which is missing; keep both in one folder")
     if BASE in _read_config(folder, stored.kind):
-        raise CheckpointError(f"{path}: is a difference to {folder}, which is one itself; expected a whole checkpoint")
+        raise CheckpointError(
+            f"{path}: is a difference to {folder}, which is a difference itself; expected a whole checkpoint"
+        )
     whole = read_checkpoint(folder, stored.kind)
     if whole.weights_sha256 != base["weights_sha256"]:
         raise CheckpointError(
-            f"{path}: is a difference to other weights than those in {folder}; put those back, or make it anew"
+            f"{path}: is a difference to other weights than those in {folder}; restore these, or make the difference again"
         )
-    check_alike(whole, replace(stored, tensors=whole.tensors), str(path))
-    return replace(stored, tensors=restored(whole.tensors, stored.tensors, str(path)))
+    check_same_model(whole, replace(stored, tensors=whole.tensors), str(path))
+    return replace(stored, tensors=restore(whole.tensors, stored.tensors, str(path)))
 
 
 def _read_config(path: Path, kind: str) -> dict[str, Any]:
@@ -240,14 +241,14 @@ def _read_config(path: Path, kind: str) -> dict[str, Any]:
     config = read_json(path / "config.json")
     if "format" not in config and "model_type" in config:
         raise CheckpointError(
-            f"{path}: a plain Hugging Face model, not a Baleen checkpoint; Encoder.from_backbone makes an encoder of it"
+            f"{path}: a plain Hugging Face model, not a Baleen checkpoint; make an encoder of it with Encoder.from_backbone"
         )
     if config.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a Baleen checkpoint (format {config.get('format')!r}, expected {FORMAT!r})")
     version = config.get("format_version")
     if not isinstance(version, int) or not 1 <= version <= DIFFERENCE_VERSION:
         raise CheckpointError(
-            f"{path}: format version {version!r}, and this Baleen reads up to {DIFFERENCE_VERSION}; install a newer one"
+            f"{path}: format version {version!r}, expected at most {DIFFERENCE_VERSION}; install a newer Baleen"
         )
     if config.get("kind") != kind:
         raise CheckpointError(f"{path}: holds a model of kind {config.get('kind')!r}, expected {kind!r}")
@@ -264,13 +265,13 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a checkpoint."""
+    """Read a JSON object from a file of a checkpoint."""
     try:
         value = json.loads(_read_bytes(path))
     except ValueError as error:
         raise CheckpointError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: should hold a JSON object")
+        raise CheckpointError(f"{path}: expected a JSON object")
     return value
 
 
@@ -286,8 +287,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: truncated or not a safetensors file: {error}") from None
 
 
-def rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """A model's tensors as they are saved; one that was rounded for speed has lost what a save should keep."""
+def tensors_to_save(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return a model's tensors for a checkpoint, in `dtype`; CheckpointError if they were rounded on loading."""
     import torch
 
     if any(tensor.dtype in (torch.bfloat16, torch.float16, torch.int8) for tensor in state.values()):
@@ -296,7 +297,7 @@ def rounded_to(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Ten
 
 
 def check_names(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:
-    """Refuse tensors that are missing, unexpected or of another shape than the model's."""
+    """Refuse tensors that are missing, unexpected, or of another shape than the model's."""
     missing, unexpected = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     wrong = sorted(name for name in expected.keys() & found.keys() if expected[name].shape != found[name].shape)
     for names, fault in (
@@ -309,26 +310,26 @@ def check_names(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], sou
             raise CheckpointError(f"{source}: tensors {fault}: {', '.join(names[:3])}{more}")
 
 
-def check_alike(first: Checkpoint, other: Checkpoint, source: str) -> None:
-    """Refuse another model than the first: other settings, another backbone, tokenizer or tensors."""
+def check_same_model(first: Checkpoint, other: Checkpoint, source: str) -> None:
+    """Refuse a checkpoint whose settings, backbone, tokenizer or tensor shapes differ from the first one's."""
     if other.tokenizer_sha256 != first.tokenizer_sha256:
-        raise CheckpointError(f"{source}: has another tokenizer than the first; expected two trainings of one model")
+        raise CheckpointError(f"{source}: has another tokenizer than the first; expected checkpoints of one model")
     for part in ("settings", "backbone", "tokens"):
         ours, theirs = getattr(first, part), getattr(other, part)
         for key in sorted({*ours, *theirs}):
             if ours.get(key) != theirs.get(key):
                 raise CheckpointError(
-                    f"{source}: {part}: {key} = {theirs.get(key)!r}, and {ours.get(key)!r} in the first; expected two "
-                    "trainings of one model"
+                    f"{source}: {part}: {key} = {theirs.get(key)!r}, and {ours.get(key)!r} in the first; expected "
+                    "checkpoints of one model"
                 )
     check_names(other.tensors, first.tensors, source)
 
 
 def mean(folders: Sequence[str | Path], kind: str, weights: Sequence[float] | None = None) -> Checkpoint:
-    """Average checkpoints of one `kind` that were trained from the same weights (a model soup).
+    """Average the weights of checkpoints of one `kind` (a model soup), which share their starting weights.
 
-    `weights` are the shares of the checkpoints, in any unit (None: equal).  Sums are in float32; the result has the
-    first checkpoint's types and notes, and a note of its parts.
+    `weights` are the shares, in any unit (None: equal).  Sums are in float32.  The result has the types and notes of the
+    first checkpoint, and a note of its parts.
     """
     given = [1.0] * len(folders) if weights is None else list(weights)
     if len(folders) < 2 or len(given) != len(folders):
@@ -340,7 +341,7 @@ def mean(folders: Sequence[str | Path], kind: str, weights: Sequence[float] | No
     parts: list[dict[str, Any]] = []
     for folder, weight in zip(folders, given, strict=True):  # one at a time: they may be large
         found, share = read_checkpoint(folder, kind), weight / sum(given)
-        check_alike(first, found, str(folder))
+        check_same_model(first, found, str(folder))
         for name, tensor in found.tensors.items():
             if tensor.is_floating_point():
                 total[name] = total.get(name, 0) + tensor.float() * share

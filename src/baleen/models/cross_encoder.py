@@ -1,11 +1,11 @@
-"""The cross-encoder: a backbone that reads two texts side by side, and heads that score places in them.
+"""The cross-encoder: a backbone that reads two texts in one sequence, and heads that score places in it.
 
-reading = CrossEncoder.load("folder of a component")
-rows = reading.inputs.sentences(Query("..."), passage)
-reading.score("sentences", rows)                            for each row, an array (its places, the head's outputs)
-reading.model, reading.inputs                               what training works on
+    cross_encoder = CrossEncoder.load("folder of a component")
+    rows = cross_encoder.inputs.sentences(Query("..."), passage)
+    cross_encoder.score("sentences", rows)                      for each row, an array (places, outputs of the head)
 
-Condenser, reranker and readers are heads: of one backbone that they share, or of one each.
+Condenser, reranker and readers are heads, of one shared backbone or of one each.  Training uses `cross_encoder.model`
+and `cross_encoder.inputs`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,12 @@ from torch import Tensor, nn
 
 from baleen.core.config import from_mapping, to_mapping
 from baleen.core.errors import CheckpointError, ConfigError
-from baleen.models.backbone import build_backbone, load_backbone, max_positions
-from baleen.models.checkpoint import (
-    Checkpoint,
-    check_names,
-    read_checkpoint,
-    resolve_folder,
-    rounded_to,
-    write_checkpoint,
-)
-from baleen.models.cpu_attention import use_products
-from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, resolve_device
+from baleen.models.backbone import load_backbone, max_positions
+from baleen.models.checkpoint import Checkpoint, resolve_folder, tensors_to_save, write_checkpoint
+from baleen.models.device import Precision, best_dtype, inference, resolve_device
+from baleen.models.loading import load_module, place_module
 from baleen.models.pairs import CrossBatch, CrossConfig, CrossInput, CrossInputs
-from baleen.models.tokens import SpecialTokens, token_batches
+from baleen.models.tokens import token_batches
 
 KIND = "cross-encoder"
 TWO_LABELS = ("supported", "not supported")
@@ -46,13 +39,13 @@ _SPARE_MARKER = "[unused2]"
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """A head's shape: its outputs by name, and whether a layer of its own stands before them (`pooled`)."""
+    """A head's outputs by name, and whether it has a hidden layer before them (`pooled`)."""
 
     outputs: tuple[str, ...] = ("score",)
     pooled: bool = False
 
 
-# The head that each component reads with.  Those that read at [CLS] have a layer of their own, as BERT's pooler is one.
+# The head of each component.  Heads that read [CLS] have a hidden layer, like BERT's pooler.
 HEADS: Mapping[str, HeadConfig] = {
     "sentences": HeadConfig(),
     "facts": HeadConfig(),
@@ -78,7 +71,7 @@ class Head(nn.Module):
 
 
 class CrossModel(nn.Module):
-    """A backbone of Hugging Face (any encoder with `last_hidden_state`) and its heads by name."""
+    """A Hugging Face encoder (any with `last_hidden_state`) and its heads by name."""
 
     def __init__(self, backbone: Any, heads: Mapping[str, HeadConfig]) -> None:
         super().__init__()
@@ -86,11 +79,11 @@ class CrossModel(nn.Module):
         self.heads = nn.ModuleDict({name: Head(backbone.config.hidden_size, head) for name, head in heads.items()})
 
     def forward(self, head: str, batch: CrossBatch) -> Tensor:
-        """The head's outputs at every place of the batch, row after row: (P, outputs), in float32."""
-        return self.read(head, self.hidden(batch)[batch.rows, batch.places])
+        """Score every place of the batch, row after row: (P, outputs) float32."""
+        return self.apply_head(head, self.hidden(batch)[batch.rows, batch.places])
 
-    def read(self, head: str, vectors: Tensor) -> Tensor:
-        """(P, hidden) -> (P, outputs), in float32"""
+    def apply_head(self, head: str, vectors: Tensor) -> Tensor:
+        """(P, hidden) -> (P, outputs), in float32."""
         with torch.autocast(vectors.device.type, enabled=False):
             scores: Tensor = self.heads[head](vectors.float())
         return scores
@@ -100,8 +93,8 @@ class CrossModel(nn.Module):
         return self.encode(batch.ids, batch.types, attention_mask=batch.attention.long())
 
     def encode(self, ids: Tensor, types: Tensor, **arguments: Tensor) -> Tensor:
-        """(B, T) both -> (B, T, hidden); `arguments` are the backbone's own."""
-        # Models without a second type of token either lack the argument or the embedding.
+        """(B, T) both -> (B, T, hidden); `arguments` go to the backbone."""
+        # Backbones with one token type lack either the argument or the embedding.
         if getattr(self.backbone.config, "type_vocab_size", 0) > 1:
             arguments["token_type_ids"] = types
         hidden: Tensor = self.backbone(input_ids=ids, **arguments).last_hidden_state
@@ -109,7 +102,10 @@ class CrossModel(nn.Module):
 
 
 class CrossEncoder:
-    """A `CrossModel` with its tokenizer and configuration, on one device; `dtype` is what the backbone computes in."""
+    """A `CrossModel` with its tokenizer and configuration, on one device; the backbone computes in `dtype`.
+
+    A loaded model is in eval mode, and scoring does not change it, so threads may share a cross-encoder.
+    """
 
     def __init__(
         self,
@@ -123,9 +119,7 @@ class CrossEncoder:
     ) -> None:
         self.device = resolve_device(device)
         self.dtype = dtype or best_dtype(self.device)
-        self.model, self.inputs, self.notes = model.to(self.device).eval(), inputs, dict(notes or {})
-        if self.device.type == "cpu":
-            use_products(model.backbone)
+        self.model, self.inputs, self.notes = place_module(model, self.device), inputs, dict(notes or {})
         self._backbone_config = dict(backbone_config)
 
     @classmethod
@@ -138,23 +132,28 @@ class CrossEncoder:
         precision: Precision | None = None,
         trainable: bool = False,
     ) -> Self:
-        """The cross-encoder in a checkpoint folder; `dtype`, `precision` and `trainable` are those of `Encoder.load`."""
-        device = resolve_device(device)
-        dtype = dtype or dtype_of(precision, device)
+        """Load the cross-encoder of a checkpoint; the arguments are those of `Encoder.load`."""
         folder = resolve_folder(name)
-        checkpoint, source = read_checkpoint(folder, KIND), str(folder / "config.json")
-        config = from_mapping(CrossConfig, checkpoint.settings, source)
-        model = CrossModel(build_backbone(checkpoint.backbone), head_configs(config, source))
-        _check_length(config, model.backbone)
-        check_names(checkpoint.tensors, model.state_dict(), str(folder))
-        model.load_state_dict({name: tensor.float() for name, tensor in checkpoint.tensors.items()}, assign=True)
-        inputs = CrossInputs(checkpoint.tokenizer, from_mapping(SpecialTokens, checkpoint.tokens, source), config)
-        loaded = cls(model, inputs, checkpoint.backbone, device=device, dtype=dtype, notes=checkpoint.notes)
-        if not trainable:
-            model.backbone.to(loaded.dtype)
-        if not trainable and precision == "int8":
-            quantize_linears(model.backbone)
-        return loaded
+        loaded = load_module(
+            folder,
+            KIND,
+            CrossConfig,
+            partial(_build, source=str(folder / "config.json")),
+            device=device,
+            dtype=dtype,
+            precision=precision,
+            trainable=trainable,
+        )
+        checkpoint = loaded.checkpoint
+        inputs = CrossInputs(checkpoint.tokenizer, loaded.tokens, loaded.config)
+        return cls(
+            loaded.module,
+            inputs,
+            checkpoint.backbone,
+            device=loaded.device,
+            dtype=loaded.dtype,
+            notes=checkpoint.notes,
+        )
 
     @classmethod
     def from_backbone(
@@ -167,10 +166,10 @@ class CrossEncoder:
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> Self:
-        """Heads on top of any Hugging Face encoder, to be trained.
+        """Make untrained heads over any Hugging Face encoder.
 
-        Where the backbone is a cross-encoder itself, a pooler and a classifier of one logit, the reranker starts as
-        that one; every other head starts at random.
+        Heads start at random.  If the backbone has a pooler and a classifier with one logit, as a trained reranker
+        does, the reranker starts with these.
         """
         folder, config = resolve_folder(name), config or CrossConfig()
         backbone = load_backbone(folder)
@@ -183,7 +182,7 @@ class CrossEncoder:
             torch.manual_seed(seed)
             model = CrossModel(backbone.model, heads)
         if "reranker" in heads:
-            _inherit(model.heads["reranker"], folder)
+            _copy_classifier(model.heads["reranker"], folder)
         inputs = CrossInputs(backbone.tokenizer.to_str(), backbone.tokens, config)
         return cls(model, inputs, backbone.config, device=device, dtype=dtype)
 
@@ -193,28 +192,28 @@ class CrossEncoder:
 
     @property
     def batch_tokens(self) -> int:
-        """How many tokens, padding included, go through the backbone at once."""
+        """Limit of tokens per batch, padding included."""
         return 4096 if self.device.type == "cpu" else 65536
 
     def outputs(self, head: str) -> tuple[str, ...]:
-        """What the columns of a head's scores are."""
+        """The names of the columns of a head's scores; CheckpointError if there is no such head."""
         if head not in self.model.heads:
             raise CheckpointError(f"this cross-encoder has no head '{head}', only {', '.join(self.model.heads)}")
         return head_configs(self.config)[head].outputs
 
     def score(self, head: str, rows: Sequence[CrossInput]) -> list[npt.NDArray[np.float32]]:
-        """What a head says at the places of each row, in the order of `rows`: (places, outputs) each."""
-        return self.launch(head, rows)()
+        """Score the places of each row with a head, in order: (places, outputs) each."""
+        return self.submit(head, rows)()
 
-    def launch(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[npt.NDArray[np.float32]]]:
-        """`score` in two parts: a GPU reads on while its caller does something else, and is waited for in the second."""
+    def submit(self, head: str, rows: Sequence[CrossInput]) -> Callable[[], list[npt.NDArray[np.float32]]]:
+        """Start scoring; call the result to wait for it.  A GPU computes meanwhile."""
         self.outputs(head)
-        asked: list[tuple[Sequence[int], Tensor]] = []
+        submitted: list[tuple[Sequence[int], Tensor]] = []
         with inference(self.model, self.dtype):
             for picked in token_batches(rows, self.batch_tokens):
                 batch = self.inputs.batch([rows[i] for i in picked]).to(self.device)
-                asked.append((picked, self.model(head, batch)))
-        return partial(_answers, rows, asked)
+                submitted.append((picked, self.model(head, batch)))
+        return partial(_collect, rows, submitted)
 
     def save(self, folder: str | Path, dtype: torch.dtype = torch.float32) -> None:
         """Write a checkpoint folder."""
@@ -224,18 +223,23 @@ class CrossEncoder:
             backbone=self._backbone_config,
             tokens=asdict(self.inputs.tokens),
             tokenizer=self.inputs.tokenizer_json,
-            tensors=rounded_to(self.model.state_dict(), dtype),
+            tensors=tensors_to_save(self.model.state_dict(), dtype),
             notes=self.notes,
         )
         write_checkpoint(folder, checkpoint)
 
 
-def _answers(
-    rows: Sequence[CrossInput], asked: Iterable[tuple[Sequence[int], Tensor]]
+def _build(backbone: Any, config: CrossConfig, source: str) -> CrossModel:
+    _check_length(config, backbone)
+    return CrossModel(backbone, head_configs(config, source))
+
+
+def _collect(
+    rows: Sequence[CrossInput], submitted: Iterable[tuple[Sequence[int], Tensor]]
 ) -> list[npt.NDArray[np.float32]]:
-    """Of each row what was said of it, in order."""
+    """Wait for the scores of all batches and split them by row, in order."""
     found: dict[int, npt.NDArray[np.float32]] = {}
-    for picked, scores in asked:
+    for picked, scores in submitted:
         edges = np.cumsum([len(rows[i].places) for i in picked])[:-1]
         found.update(zip(picked, np.split(scores.cpu().numpy(), edges), strict=True))
     return [found[i] for i in range(len(rows))]
@@ -251,24 +255,24 @@ def _check_length(config: CrossConfig, backbone: Any) -> None:
         raise ConfigError(f"length = {config.length}, but the backbone holds {limit}: set it lower")
 
 
-def _inherit(head: nn.Module, folder: Path) -> None:
-    """Give `head` the pooler and the classifier of a cross-encoder in `folder`, where it is one with a single logit."""
+def _copy_classifier(head: nn.Module, folder: Path) -> None:
+    """Copy the pooler and one-logit classifier of the model in `folder` into `head`, if it has them."""
     from safetensors import safe_open
 
     file = folder / "model.safetensors"
     if not file.is_file():
         return
     with safe_open(file, framework="pt") as tensors:
-        places = {name.rpartition("bert.")[2]: name for name in tensors.keys()}  # noqa: SIM118 (no mapping)
+        full_names = {name.rpartition("bert.")[2]: name for name in tensors.keys()}  # noqa: SIM118 (no mapping)
         wanted = {
             "pooler.weight": "pooler.dense.weight",
             "pooler.bias": "pooler.dense.bias",
             "output.weight": "classifier.weight",
             "output.bias": "classifier.bias",
         }
-        if not set(wanted.values()) <= places.keys():
+        if not set(wanted.values()) <= full_names.keys():
             return
-        state = {ours: tensors.get_tensor(places[theirs]).float() for ours, theirs in wanted.items()}
+        state = {ours: tensors.get_tensor(full_names[theirs]).float() for ours, theirs in wanted.items()}
     ours, theirs = ({name: t.shape for name, t in each.items()} for each in (head.state_dict(), state))
     if ours == theirs:
         head.load_state_dict(state)

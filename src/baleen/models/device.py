@@ -1,13 +1,10 @@
-"""Which device and which arithmetic the models use unless someone says otherwise.
+"""Devices, precision and inference: where models compute, and in which arithmetic.
 
-Linear layers in int8, for inference on a CPU.
-
-The weights of a layer are rounded to int8 once, with a scale for each output; what comes in is rounded on the fly, with a
-scale for each row, so that a loud token takes nothing from its neighbours.  The product is of integers, which processors
-with VNNI instructions do several times as fast as one of floats; bias and everything between layers stay in float32.
-
-Torch would round and scale back in nine passes over memory, which cost all that the product gains; the two kernels here
-take one each.
+`Int8Linear` replaces a linear layer for inference on a CPU.  Weights are quantized to int8 once, with a scale for each
+output; inputs are quantized on the fly, with a scale for each row, so that one large token does not cost its neighbours
+precision.  The integer product is several times as fast as a float one on processors with VNNI instructions.  Biases
+and everything between the layers stay in float32.  torch would quantize and rescale in nine passes over memory, which
+would cost all that the product gains; the two kernels here take one pass each.
 """
 
 from __future__ import annotations
@@ -24,26 +21,22 @@ import numpy.typing as npt
 import torch
 from numba import njit
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from baleen.core.errors import ConfigError
 from baleen.core.parallel import available_cores
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
-# cuDNN's kernels are left out: they plan anew for every shape of a batch, which takes longer than the batch itself.
-ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-
 _CPU_FLAGS = Path("/proc/cpuinfo")
 
 
 def best_device() -> torch.device:
-    """A CUDA device where there is one, the CPU elsewhere."""
+    """A CUDA device if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def resolve_device(name: str | torch.device | None) -> torch.device:
-    """The device of this name, or the best there is; one that torch does not know or find is a ConfigError."""
+    """The device called `name` (None: the best one); ConfigError if torch cannot use it."""
     if name is None:
         return best_device()
     try:
@@ -56,7 +49,7 @@ def resolve_device(name: str | torch.device | None) -> torch.device:
 
 
 def best_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where `device` computes in it natively, float32 elsewhere: emulated, it is slower than float32."""
+    """bfloat16 if `device` supports it natively, otherwise float32, which is faster than emulated bfloat16."""
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
@@ -65,34 +58,47 @@ def best_dtype(device: torch.device) -> torch.dtype:
 
 
 def dtype_of(precision: Precision | None, device: torch.device) -> torch.dtype:
-    """What a model computes in at a precision, between the layers where that is int8; None takes the best there is.
+    """The type in which a model computes at `precision` (None: the best for `device`).
 
-    int8 is of linear layers (`quantized.py`) and for the CPU: elsewhere it is a ConfigError, as is any other name.
+    int8 applies to linear layers on a CPU, with float32 between them; ConfigError on other devices.
     """
     if precision is None:
         return best_dtype(device)
     if precision not in get_args(Precision):
         raise ConfigError(f"precision = {precision!r} should be one of {', '.join(get_args(Precision))}")
     if precision == "int8" and device.type != "cpu":
-        raise ConfigError(f"precision = 'int8' is for the cpu, not for {device}; take bfloat16 there")
+        raise ConfigError(f"precision = 'int8' is for the cpu, not for {device}; use bfloat16 there")
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+def disable_cudnn_attention(device: torch.device) -> None:
+    """Disable cuDNN's attention kernels in this process if `device` is a GPU.
+
+    cuDNN plans again for every batch shape, which takes longer than the batch itself.
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @contextmanager
 def inference(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """No gradients, no dropout, and `dtype` arithmetic where the model's weights are of another type."""
-    training, weights = model.training, next(model.parameters())
-    rounding = torch.autocast(weights.device.type, dtype, enabled=weights.dtype != dtype)
-    model.eval()
+    """Compute without gradients and dropout, and in `dtype` if the weights have another type.
+
+    A model in eval mode is not changed, so threads may share it.  A model in train mode is in eval mode meanwhile.
+    """
+    weights, training = next(model.parameters()), model.training
+    if training:
+        model.eval()
     try:
-        with torch.inference_mode(), sdpa_kernel(ATTENTION), rounding:
+        with torch.inference_mode(), torch.autocast(weights.device.type, dtype, enabled=weights.dtype != dtype):
             yield
     finally:
-        model.train(training)
+        if training:
+            model.train()
 
 
 def cpu_has_bfloat16(cpuinfo: Path = _CPU_FLAGS) -> bool:
-    """Whether this processor multiplies bfloat16 matrices in hardware; False where the system does not tell."""
+    """Whether this processor multiplies bfloat16 matrices in hardware; False if `cpuinfo` cannot be read."""
     try:
         words = set(cpuinfo.read_text().split())
     except OSError:
@@ -103,15 +109,15 @@ def cpu_has_bfloat16(cpuinfo: Path = _CPU_FLAGS) -> bool:
 LEVELS = np.float32(127)  # of either sign
 _TINY = np.float32(1e-30)
 _HALF, _ZERO = np.float32(0.5), np.float32(0)
-_FEW = 1 << 16  # values that are not worth a second thread
+_MIN_VALUES = 1 << 16  # fewer are not worth a second thread
 
 Floats = npt.NDArray[np.float32]
 
 
 class Int8Linear(nn.Module):
-    """What an `nn.Linear` computes, up to rounding: (..., n_in) float32 -> (..., n_out) float32, without gradients."""
+    """An `nn.Linear` with int8 weights, for inference: (..., n_in) float32 -> (..., n_out) float32."""
 
-    weight: Tensor  # (n_in, n_out) int8: the transpose of what nn.Linear holds, in the same memory order
+    weight: Tensor  # (n_in, n_out) int8: a transposed view of the (n_out, n_in) layout of nn.Linear
     scale: Tensor  # (n_out) float32
     bias: Tensor  # (n_out) float32
 
@@ -126,18 +132,18 @@ class Int8Linear(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         rows = inputs.detach().float().reshape(-1, inputs.shape[-1]).contiguous()
-        rounded = torch.empty(rows.shape, dtype=torch.int8)
-        scales = np.empty(len(rows), dtype=np.float32)
-        _shared(_round_rows, rows.numel(), rows.numpy(), rounded.numpy(), scales)
-        products = torch._int_mm(rounded, self.weight)  # (rows, n_out) int32
-        outputs = products.view(torch.float32)  # in the same memory: a new block of this size costs as much again
-        of_columns = self.scale.numpy(), self.bias.numpy()
-        _shared(_scale_back, products.numel(), products.numpy(), scales, *of_columns, outputs.numpy())
+        quantized = torch.empty(rows.shape, dtype=torch.int8)
+        row_scales = np.empty(len(rows), dtype=np.float32)
+        _in_threads(_quantize_rows, rows.numel(), rows.numpy(), quantized.numpy(), row_scales)
+        products = torch._int_mm(quantized, self.weight)  # (rows, n_out) int32
+        outputs = products.view(torch.float32)  # in place: allocating as much again would cost as much as the kernel
+        columns = self.scale.numpy(), self.bias.numpy()
+        _in_threads(_rescale, products.numel(), products.numpy(), row_scales, *columns, outputs.numpy())
         return outputs.view(*inputs.shape[:-1], len(self.scale))
 
 
 def quantize_linears(module: nn.Module) -> nn.Module:
-    """Put an `Int8Linear` in the place of every linear layer inside `module`, which is changed and comes back."""
+    """Replace every linear layer inside `module` with an `Int8Linear`, in place; return `module`."""
     for name, child in module.named_children():
         if type(child) is nn.Linear:
             setattr(module, name, Int8Linear(child))
@@ -146,15 +152,15 @@ def quantize_linears(module: nn.Module) -> nn.Module:
     return module
 
 
-def _shared(kernel: Callable[..., None], values: int, *arrays: npt.NDArray[Any]) -> None:
-    """Run a kernel over the rows of its first array, in as many threads as torch has."""
+def _in_threads(kernel: Callable[..., None], values: int, *arrays: npt.NDArray[Any]) -> None:
+    """Run `kernel` over the rows of its first array, in as many threads as torch uses."""
     count = len(arrays[0])
-    threads = 1 if values < _FEW else max(1, min(torch.get_num_threads(), count))
+    threads = 1 if values < _MIN_VALUES else max(1, min(torch.get_num_threads(), count))
     edges = [count * part // threads for part in range(threads + 1)]
-    waiting = [_pool().submit(kernel, *arrays, *edges[part : part + 2]) for part in range(1, threads)]
+    running = [_pool().submit(kernel, *arrays, *edges[part : part + 2]) for part in range(1, threads)]
     kernel(*arrays, *edges[:2])
-    for done in waiting:
-        done.result()
+    for future in running:
+        future.result()
 
 
 @cache
@@ -163,8 +169,8 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @njit(nogil=True, cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _round_rows(rows: Floats, rounded: npt.NDArray[np.int8], scales: Floats, first: int, last: int) -> None:
-    """Rows `first` to `last` as whole numbers from -127 to 127, and what each row was divided by."""
+def _quantize_rows(rows: Floats, quantized: npt.NDArray[np.int8], scales: Floats, first: int, last: int) -> None:
+    """Quantize rows `first` to `last` to integers from -127 to 127, and note the scale of each row."""
     for row in range(first, last):
         largest = _TINY
         for column in range(rows.shape[1]):
@@ -173,20 +179,21 @@ def _round_rows(rows: Floats, rounded: npt.NDArray[np.int8], scales: Floats, fir
         scales[row] = largest / LEVELS
         for column in range(rows.shape[1]):
             value = rows[row, column] * times
-            rounded[row, column] = np.int8(np.int32(value + (_HALF if value >= _ZERO else -_HALF)))
+            quantized[row, column] = np.int8(np.int32(value + (_HALF if value >= _ZERO else -_HALF)))
 
 
 @njit(nogil=True, cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def _scale_back(
+def _rescale(
     products: npt.NDArray[np.int32],
-    of_rows: Floats,
-    of_columns: Floats,
+    row_scales: Floats,
+    column_scales: Floats,
     bias: Floats,
     outputs: Floats,
     first: int,
     last: int,
 ) -> None:
-    """`outputs` may be the very memory of `products`: each is read before its place is written."""
+    """Scale integer products back to floats and add the bias; `outputs` may share the memory of `products`."""
     for row in range(first, last):
         for column in range(products.shape[1]):
-            outputs[row, column] = np.float32(products[row, column]) * of_rows[row] * of_columns[column] + bias[column]
+            value = np.float32(products[row, column]) * row_scales[row] * column_scales[column]
+            outputs[row, column] = value + bias[column]

@@ -1,10 +1,11 @@
-"""The encoder: queries with their facts, and passages, as token vectors.
+"""The retriever's encoder: queries with their facts, and passages, as token vectors.
 
-encoder = Encoder.load("name or folder")
-encoder.encode_queries([Query("...")])                      one QueryVectors for each
-for passages, vectors in encoder.encode_passages(corpus):   a chunk at a time, in the corpus's order
-    ...
-encoder.model, encoder.inputs                               what training works on
+    encoder = Encoder.load("name or folder")
+    encoder.encode_queries([Query("...")])                      a QueryVectors for each
+    for passages, vectors in encoder.encode_passages(corpus):   in chunks, in the order of the corpus
+        ...
+
+Training uses `encoder.model` and `encoder.inputs`.
 """
 
 from __future__ import annotations
@@ -29,18 +30,11 @@ from baleen.core.parallel import background
 from baleen.core.progress import track
 from baleen.core.types import Passage, Query
 from baleen.core.vectors import PassageVectors, QueryVectors
-from baleen.models.backbone import SAMPLE_TEXTS, build_backbone, check_lengths, load_backbone, principal_components
-from baleen.models.checkpoint import (
-    Checkpoint,
-    check_names,
-    read_checkpoint,
-    resolve_folder,
-    rounded_to,
-    write_checkpoint,
-)
-from baleen.models.cpu_attention import use_products
-from baleen.models.device import Precision, best_dtype, dtype_of, inference, quantize_linears, resolve_device
+from baleen.models.backbone import SAMPLE_TEXTS, check_lengths, load_backbone, principal_components
+from baleen.models.checkpoint import Checkpoint, resolve_folder, tensors_to_save, write_checkpoint
+from baleen.models.device import Precision, best_dtype, inference, resolve_device
 from baleen.models.folder import component_folder
+from baleen.models.loading import load_module, place_module
 from baleen.models.tokens import (
     EncodedRows,
     EncoderConfig,
@@ -48,7 +42,6 @@ from baleen.models.tokens import (
     QueryBatch,
     QueryIds,
     RetrieverInputs,
-    SpecialTokens,
     restore_order,
     token_batches,
 )
@@ -66,14 +59,14 @@ class EncodedQueries:
 
 @dataclass(frozen=True, eq=False)
 class EncodedPassages:
-    """`vectors` (B, M, d), and `mask` (B, M) bool for those that count: neither padding nor punctuation."""
+    """`vectors` (B, M, d); `mask` (B, M) bool is False for padding and punctuation."""
 
     vectors: Tensor
     mask: Tensor
 
 
 class FLIPR(nn.Module):
-    """A backbone of Hugging Face (any encoder with `last_hidden_state`) and a projection without bias."""
+    """A Hugging Face encoder (any with `last_hidden_state`), a projection without bias, and L2 normalisation."""
 
     def __init__(self, backbone: Any, dim: int) -> None:
         super().__init__()
@@ -81,11 +74,11 @@ class FLIPR(nn.Module):
         self.projection = nn.Linear(backbone.config.hidden_size, dim, bias=False)
 
     def forward_queries(self, batch: QueryBatch) -> EncodedQueries:
-        """Claim and facts in one pass, so that they attend to each other; their vectors apart."""
+        """Encode claims and facts in one pass, so that they attend to each other."""
         vectors = self._vectors(batch.ids, batch.attention)  # (B, T, d)
         columns = torch.arange(vectors.shape[1], device=vectors.device)
         facts_columns = columns[: batch.facts_width]
-        places = batch.claim_lengths.unsqueeze(1) + facts_columns  # (B, L): facts start where the row's claim ends
+        places = batch.claim_lengths.unsqueeze(1) + facts_columns  # (B, L): facts start at the end of the claim
         places = places.clamp(max=vectors.shape[1] - 1).unsqueeze(2).expand(-1, -1, vectors.shape[2])
         return EncodedQueries(
             query=vectors[:, : batch.claim_width],
@@ -98,30 +91,29 @@ class FLIPR(nn.Module):
         return EncodedPassages(self._vectors(batch.ids, batch.attention), batch.keep)
 
     def hidden(self, ids: Tensor, attention: Tensor) -> Tensor:
-        """The backbone's own vectors: (B, T), (B, T) bool -> (B, T, hidden)."""
+        """Run the backbone alone: (B, T), (B, T) bool -> (B, T, hidden)."""
         output: Tensor = self.backbone(input_ids=ids, attention_mask=attention.long()).last_hidden_state
         return output
 
     def _vectors(self, ids: Tensor, attention: Tensor) -> Tensor:
         hidden = self.hidden(ids, attention)
-        # The last step stays in float32 whatever the backbone computes in: scores are sums of many small differences.
+        # Always in float32: scores are sums of many small differences.
         with torch.autocast(hidden.device.type, enabled=False):
             return normalize(linear(hidden.float(), self.projection.weight.float()), dim=-1)
 
 
 KIND = "flipr"
-# What passage vectors depend on: an index stays valid when only the reading of queries or the score changes.
+# Settings that change passage vectors; an index stays valid if only others change.
 _PASSAGE_SETTINGS = ("dim", "passage_length", "passage_marker", "drop_punctuation")
 
 
 class Encoder:
     """FLIPR with its tokenizer and configuration, on one device.
 
-    `dtype` is what the backbone computes in; vectors are always projected and normalised in float32.  `precision` is
-    what `load` was asked for, None where that was left to the device.
+    The backbone computes in `dtype`; vectors are projected and normalised in float32.  `precision` is the one given to
+    `load`, None for the device's best.  A loaded model is in eval mode, and encoding does not change it, so threads may
+    share an encoder.
     """
-
-    precision: Precision | None = None
 
     def __init__(
         self,
@@ -131,17 +123,16 @@ class Encoder:
         *,
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
+        precision: Precision | None = None,
         stored_dtype: torch.dtype = torch.float32,
+        weights_sha256: str | None = None,
         notes: Mapping[str, Any] | None = None,
     ) -> None:
         self.device = resolve_device(device)
-        self.dtype = dtype or best_dtype(self.device)
-        self.model, self.inputs = model.to(self.device).eval(), inputs
-        if self.device.type == "cpu":
-            use_products(model.backbone)
-        self.stored_dtype, self.notes = stored_dtype, dict(notes or {})
+        self.dtype, self.precision, self.stored_dtype = dtype or best_dtype(self.device), precision, stored_dtype
+        self.model, self.inputs, self.notes = place_module(model, self.device), inputs, dict(notes or {})
         self._backbone_config = dict(backbone_config)
-        self._weights: tuple[int, str] | None = None  # their hash, and the version that it is of
+        self._known_hash = None if weights_sha256 is None else (self._weights_version(), weights_sha256)
 
     @classmethod
     def load(
@@ -153,34 +144,34 @@ class Encoder:
         precision: Precision | None = None,
         trainable: bool = False,
     ) -> Self:
-        """The encoder in a checkpoint folder or in a whole model's, or by a name that `resolve` finds.
+        """Load the encoder of a checkpoint or of a whole model: a folder, or a name for `resolve_folder`.
 
-        `dtype` None takes that of `precision`, which None takes bfloat16 where the device computes in it natively and
-        float32 elsewhere.  Unless `trainable`, the backbone's weights are held in that type, or its linear layers in
-        int8, which is fastest and cannot be saved again.
+        `precision` None is bfloat16 if the device supports it natively, otherwise float32; `dtype` overrides it.
+        Unless `trainable`, the backbone's weights are rounded to that type (int8: its linear layers are quantized).
+        Rounded weights cannot be saved.
         """
-        device = resolve_device(device)
-        dtype = dtype or dtype_of(precision, device)
-        folder = component_folder(resolve_folder(name), "retriever")
-        checkpoint = read_checkpoint(folder, KIND)
-        config = from_mapping(EncoderConfig, checkpoint.settings, str(folder / "config.json"))
-        model = FLIPR(build_backbone(checkpoint.backbone), config.dim)
-        check_lengths(config, model.backbone)
-        check_names(checkpoint.tensors, model.state_dict(), str(folder))
-        model.load_state_dict({name: tensor.float() for name, tensor in checkpoint.tensors.items()}, assign=True)
-        tokens = from_mapping(SpecialTokens, checkpoint.tokens, str(folder / "config.json"))
-        inputs = RetrieverInputs(checkpoint.tokenizer, tokens, config)
-        stored = checkpoint.tensors["projection.weight"].dtype
-        encoder = cls(
-            model, inputs, checkpoint.backbone, device=device, dtype=dtype, stored_dtype=stored, notes=checkpoint.notes
+        loaded = load_module(
+            component_folder(resolve_folder(name), "retriever"),
+            KIND,
+            EncoderConfig,
+            _build,
+            device=device,
+            dtype=dtype,
+            precision=precision,
+            trainable=trainable,
         )
-        encoder.precision = precision
-        if not trainable:
-            model.backbone.to(encoder.dtype)
-        if not trainable and precision == "int8":
-            quantize_linears(model.backbone)
-        encoder._weights = (encoder._version(), checkpoint.weights_sha256)
-        return encoder
+        checkpoint = loaded.checkpoint
+        return cls(
+            loaded.module,
+            RetrieverInputs(checkpoint.tokenizer, loaded.tokens, loaded.config),
+            checkpoint.backbone,
+            device=loaded.device,
+            dtype=loaded.dtype,
+            precision=precision,
+            stored_dtype=checkpoint.tensors["projection.weight"].dtype,
+            weights_sha256=checkpoint.weights_sha256,
+            notes=checkpoint.notes,
+        )
 
     @classmethod
     def from_backbone(
@@ -192,10 +183,10 @@ class Encoder:
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> Self:
-        """An untrained encoder over any Hugging Face encoder.
+        """Make an untrained encoder of any Hugging Face encoder.
 
-        Its projection starts from the principal components of the backbone's vectors over `texts`: some hundred
-        passages of the kind that will be searched serve best, and a page of plain English stands in for them.
+        The projection starts at the principal components of the backbone's vectors of `texts`.  Some hundred passages
+        like those to search work best (None: a page of plain English).
         """
         config = config or EncoderConfig()
         backbone = load_backbone(resolve_folder(name))
@@ -203,17 +194,17 @@ class Encoder:
         backbone.add_tokens(config.query_marker, config.passage_marker)
         inputs = RetrieverInputs(backbone.tokenizer.to_str(), backbone.tokens, config)
         encoder = cls(FLIPR(backbone.model, config.dim), inputs, backbone.config, device=device, dtype=dtype)
-        encoder._start_projection(SAMPLE_TEXTS if texts is None else texts)
+        encoder._fit_projection(SAMPLE_TEXTS if texts is None else texts)
         return encoder
 
-    def _start_projection(self, texts: Iterable[str]) -> None:
+    def _fit_projection(self, texts: Iterable[str]) -> None:
         with inference(self.model, self.dtype):
-            start = principal_components(self._token_vectors(texts), self.dim)
+            weight = principal_components(self._token_vectors(texts), self.dim)
         with torch.no_grad():
-            self.model.projection.weight.copy_(start)
+            self.model.projection.weight.copy_(weight)
 
     def _token_vectors(self, texts: Iterable[str]) -> Iterator[torch.Tensor]:
-        """The backbone's own vectors of texts read as passages, a batch at a time: (n, hidden)."""
+        """Yield the backbone's vectors of texts as passages, a batch at a time: (n, hidden)."""
         ids = self.inputs.passage_ids(Passage("", "", text) for text in texts)
         batches = list(token_batches(ids, self.batch_tokens))
         for rows in track(batches, "fitting the projection", unit="batches"):
@@ -221,7 +212,7 @@ class Encoder:
             yield self.model.hidden(batch.ids, batch.attention)[batch.keep].float()
 
     def with_settings(self, **changes: Any) -> Self:
-        """The same model under other settings, such as `query_focus=None`; None is a value here, not a blank."""
+        """Return an encoder with other settings, such as `query_focus=None`, over the same model."""
         config = from_mapping(EncoderConfig, {**to_mapping(self.config), **changes}, "with_settings")
         if config.dim != self.dim:
             raise ConfigError(f"dim = {config.dim}, but the projection has {self.dim} dimensions")
@@ -240,17 +231,17 @@ class Encoder:
 
     @property
     def focus(self) -> tuple[int | None, int | None]:
-        """How many of the claim's and of the facts' matches count towards a score; None: all."""
+        """How many matches of the claim and of the facts the score sums over (None: all)."""
         return self.config.query_focus, self.config.facts_focus
 
     @property
     def batch_tokens(self) -> int:
-        """How many tokens, padding included, go through the backbone at once unless the caller says otherwise."""
+        """Default limit of tokens per batch, padding included."""
         return 2048 if self.device.type == "cpu" else 65536
 
     @property
     def fingerprint(self) -> str:
-        """A sha256 of all that passage vectors depend on, whatever the device and the type they are computed in."""
+        """The sha256 of all that passage vectors depend on, except device and dtype."""
         parts = {
             "kind": KIND,
             "settings": {name: getattr(self.config, name) for name in _PASSAGE_SETTINGS},
@@ -262,17 +253,17 @@ class Encoder:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _weights_sha256(self) -> str:
-        version = self._version()
-        if self._weights is None or self._weights[0] != version:
-            self._weights = (version, self._checkpoint(self.stored_dtype).weights_sha256)
-        return self._weights[1]
+        version, known = self._weights_version(), self._known_hash
+        if known is None or known[0] != version:
+            self._known_hash = known = (version, self._checkpoint(self.stored_dtype).weights_sha256)
+        return known[1]
 
-    def _version(self) -> int:
-        """Grows with every step of an optimiser, so that a hash is never older than the weights."""
+    def _weights_version(self) -> int:
+        """A number that grows with every optimizer step, so that a hash is never older than the weights."""
         return sum(parameter._version for parameter in self.model.parameters())
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
-        """Write a checkpoint folder; `dtype` None keeps the type that the encoder was loaded from."""
+        """Write a checkpoint folder; `dtype` None keeps the type of the loaded checkpoint."""
         write_checkpoint(folder, self._checkpoint(dtype or self.stored_dtype))
 
     def _checkpoint(self, dtype: torch.dtype) -> Checkpoint:
@@ -282,16 +273,16 @@ class Encoder:
             backbone=self._backbone_config,
             tokens=asdict(self.inputs.tokens),
             tokenizer=self.inputs.tokenizer_json,
-            tensors=rounded_to(self.model.state_dict(), dtype),
+            tensors=tensors_to_save(self.model.state_dict(), dtype),
             notes=self.notes,
         )
 
     def encode_queries(self, queries: Sequence[Query]) -> list[QueryVectors]:
-        """The float32 vectors of each query and of its facts, in the order of `queries`."""
+        """Encode each query and its facts as float32 vectors, in order."""
         return self.encode_query_ids(self.inputs.query_ids(queries))
 
     def encode_query_ids(self, rows: Sequence[QueryIds]) -> list[QueryVectors]:
-        """`encode_queries` of what `inputs.query_ids` has laid out already."""
+        """Encode queries that `inputs.query_ids` has tokenised."""
         found: dict[int, QueryVectors] = {}
         with inference(self.model, self.dtype):
             for picked in token_batches(rows, self.batch_tokens):
@@ -305,9 +296,9 @@ class Encoder:
     def encode_passages(
         self, passages: Iterable[Passage], *, batch_tokens: int | None = None, chunk: int | None = None
     ) -> Iterator[tuple[list[Passage], PassageVectors]]:
-        """Some passages at a time, `chunk` if given, with their float16 vectors, in the order of `passages`.
+        """Yield chunks of passages with their float16 vectors, in order.
 
-        `passages` may be a stream of any size: up to two chunks are read and tokenised ahead of the one being encoded.
+        `passages` may be a stream of any size: at most two chunks are read and tokenised in advance.
         """
         limit = batch_tokens or self.batch_tokens
         size = chunk or max(128, limit // 16)  # several batches' worth, so that sorting by length pays
@@ -318,16 +309,16 @@ class Encoder:
     def _passage_batches(
         self, passages: Iterable[Passage], size: int, batch_tokens: int
     ) -> Iterator[tuple[list[Passage], list[tuple[list[int], PassageBatch]]]]:
-        """`size` passages at a time, with the batches of like length that they make, each under its rows."""
+        """Yield `size` passages at a time with their batches, each batch with the rows that it holds."""
         source = iter(passages)
         while part := list(islice(source, size)):
             ids = self.inputs.passage_ids(part)
             rows = token_batches(ids, batch_tokens)
-            yield part, [(some, self.inputs.passage_batch([ids[i] for i in some])) for some in rows]
+            yield part, [(picked, self.inputs.passage_batch([ids[i] for i in picked])) for picked in rows]
 
     def _encode_batches(self, batches: Iterable[tuple[list[int], PassageBatch]]) -> PassageVectors:
         parts: list[EncodedRows] = []
-        device = self.model.projection.weight.device  # which of several, whatever the thread takes for the current one
+        device = self.model.projection.weight.device  # with its number, if there are several GPUs
         with inference(self.model, self.dtype):
             for rows, batch in batches:
                 kept = batch.keep.flatten().nonzero().squeeze(1).to(device)
@@ -335,3 +326,8 @@ class Encoder:
                 vectors = encoded.vectors.flatten(0, 1).index_select(0, kept).half()  # (kept in the batch, d)
                 parts.append(EncodedRows(rows, vectors, batch.keep.sum(dim=1).tolist()))
         return restore_order(parts)
+
+
+def _build(backbone: Any, config: EncoderConfig) -> FLIPR:
+    check_lengths(config, backbone)
+    return FLIPR(backbone, config.dim)

@@ -1,10 +1,10 @@
-"""A whole model on disk: one config.json that says which component lies where.
+"""A whole model on disk: a config.json that maps components to checkpoints.
 
-    config.json         format, format_version, components: name -> subfolder, settings: of the stages, chosen with the model
-    retriever/          a checkpoint (see checkpoint.py) for each component, or for several that share one backbone
+    config.json         format, format_version, components: name -> subfolder, settings of the stages
+    retriever/          a checkpoint (see checkpoint.py), for one component or for several that share a backbone
     reading/            ...
 
-A folder that is itself the checkpoint of a retriever is a model of that one component.
+The checkpoint of a retriever is also a model, with that one component.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from baleen.models.checkpoint import FORMAT as CHECKPOINT_FORMAT
 from baleen.models.checkpoint import MODEL_FORMAT as FORMAT
 from baleen.models.checkpoint import read_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
-# What each component is for; the order is the one in which they are trained.
+# Settings that had another name in format version 1.
+RENAMED = {"least_passages": "min_passages", "named_bonus": "mention_boost", "stand_in": "untrained"}
+
+# What each component does, in the order of training.
 COMPONENTS: Mapping[str, str] = {
     "retriever": "finds passages",
     "sentences": "scores the sentences of a passage (the condenser's first stage)",
@@ -36,7 +39,7 @@ COMPONENTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """Where the components of a model lie; two that name one folder share its backbone."""
+    """The components of a model by name, with their subfolders; components of one folder share its backbone."""
 
     root: Path
     components: Mapping[str, str]
@@ -46,7 +49,7 @@ class ModelFolder:
         return component in self.components
 
     def folder(self, component: str) -> Path:
-        """The checkpoint of a component; one that is missing is named with the command that makes it."""
+        """Return the checkpoint folder of a component; CheckpointError if the model has none."""
         if component not in self.components:
             raise CheckpointError(
                 f"{self.root}: has no {component}, which {COMPONENTS[component]}; it has {', '.join(self.components)}. "
@@ -56,7 +59,7 @@ class ModelFolder:
 
 
 def read_model(root: Path) -> ModelFolder:
-    """The model in `root`; a component that does not exist, or a folder that is not there, is a CheckpointError."""
+    """Read the model in `root`; CheckpointError if a component is unknown or its folder is missing."""
     config = read_json(root / "config.json")
     if config.get("format") == CHECKPOINT_FORMAT:
         return ModelFolder(root, {"retriever": "."})
@@ -65,24 +68,43 @@ def read_model(root: Path) -> ModelFolder:
     version = config.get("format_version")
     if not isinstance(version, int) or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(
-            f"{root}: format version {version!r}, and this Baleen reads up to {FORMAT_VERSION}; install a newer one"
+            f"{root}: format version {version!r}, expected at most {FORMAT_VERSION}; install a newer Baleen"
         )
     components, settings = config.get("components", {}), config.get("settings", {})
     if not isinstance(components, dict) or not all(isinstance(place, str) for place in components.values()):
         raise CheckpointError(f"{root / 'config.json'}: components should map names to folders")
     if not isinstance(settings, dict) or not all(isinstance(stage, dict) for stage in settings.values()):
         raise CheckpointError(f"{root / 'config.json'}: settings should map stages to their settings")
-    model = ModelFolder(root, components, settings)
+    model = ModelFolder(root, components, settings if version > 1 else migrate_settings(settings))
     for component in model.components:
         if component not in COMPONENTS:
-            raise CheckpointError(f"{root}: there is no component '{component}'; known are {', '.join(COMPONENTS)}")
+            raise CheckpointError(f"{root}: unknown component '{component}'; expected one of {', '.join(COMPONENTS)}")
         if not (model.folder(component) / "config.json").is_file():
-            raise CheckpointError(f"{root}: its {component} should lie in {model.folder(component)}, which is missing")
+            raise CheckpointError(f"{root}: the folder of its {component}, {model.folder(component)}, is missing")
     return model
 
 
+def migrate_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Settings of format version 1 under their names of today."""
+    migrated = {stage: {RENAMED.get(key, key): value for key, value in own.items()} for stage, own in settings.items()}
+    condenser, run = migrated.get("condenser", {}), migrated.get("run", {})
+    if "threshold" in condenser:
+        condenser |= _thresholds(condenser.pop("threshold"))
+    if run.get("ranked_by") == "reading":
+        run["ranked_by"] = "evidence"
+    return migrated
+
+
+def _thresholds(given: Any) -> dict[str, Any]:
+    """One number, or a list of two or three; anything else stays as it is, to be refused."""
+    if not isinstance(given, list):
+        return {"keep": given}
+    names = {2: ("keep", "final"), 3: ("keep", "read", "final")}.get(len(given))
+    return {"threshold": given} if names is None else dict(zip(names, given, strict=True))
+
+
 def write_model(root: Path, components: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> None:
-    """Write config.json, by rename, over checkpoints that lie in their subfolders already."""
+    """Write config.json atomically; the checkpoints must be in their subfolders already."""
     config = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -95,7 +117,7 @@ def write_model(root: Path, components: Mapping[str, str], settings: Mapping[str
 
 
 def component_folder(folder: Path, component: str) -> Path:
-    """Where a component's checkpoint lies in `folder`: in a subfolder of a whole model, or right there."""
+    """Return the folder of a component's checkpoint: a subfolder if `folder` is a whole model, otherwise `folder`."""
     config = folder / "config.json"
     if config.is_file() and read_json(config).get("format") == FORMAT:
         return read_model(folder).folder(component)

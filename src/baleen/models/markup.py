@@ -1,11 +1,10 @@
-"""How titles, sentences and facts are written where a model reads them, and nowhere else.
+"""The text of passages and facts, as models read it.
 
     passage_text        `title | text`
     fact_text           `title | sentence`
     FACT_SEPARATOR      between facts, for models that read them as plain text
 
-Pure functions over strings.  `tokenization.py` and `crossinputs.py` lay out what is made here, token by token, with the
-special tokens of a model's own between ([SEP], [MASK]), which no text can spell.
+tokens.py and pairs.py add special tokens ([SEP], [MASK]), which no text can contain.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ FACT_SEPARATOR = " # "
 
 
 def passage_text(title: str, text: str) -> str:
-    """`title | text`; just the text where there is no title."""
+    """`title | text`, or the text alone if there is no title."""
     return f"{title}{TITLE_SEPARATOR}{text}" if title else text
 
 
 def fact_text(fact: Fact) -> str:
-    """`title | sentence`, as the sentence would stand at the start of its passage."""
+    """`title | sentence`, like a passage of that sentence alone."""
     return passage_text(fact.title, fact.text)

@@ -1,62 +1,81 @@
-"""The tokens of texts that were read before, and many new texts tokenised at once.
+"""Caches of tokenised texts and passages, which threads may share.
 
-A claim is read beside many passages, and a passage beside many claims.  A tokenizer takes a list of texts on all cores,
-and each text of it for far less than one that comes alone.
-
-Passages as stage 1 of the condenser reads them: every sentence behind a marker, tokenised once.
-
-A passage is found for many queries.  What is kept of it is laid beside each of them as it is.
+A claim is read with many passages, and a passage with many claims, so their tokens are kept.  Adding many texts in one
+call is much faster than one at a time: the tokenizer then uses all cores.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from threading import Lock
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from tokenizers import Tokenizer
 
 from baleen.core.types import Passage, Span
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
-class TokenCache:
-    """Bare ids by text, of at most `size` texts: the oldest go first."""
 
-    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
-        self._tokenizer, self._size = tokenizer, size
-        self._known: dict[str, array[int]] = {}
-        self._lock = Lock()
+class BoundedCache(Generic[Key, Value]):
+    """At most `size` entries; the oldest are dropped first.  Every method is atomic, so threads may share it."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._entries, self._lock = size, dict[Key, Value](), Lock()
 
     def __len__(self) -> int:
-        return len(self._known)
+        with self._lock:
+            return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        with self._lock:
+            return self._entries.get(key)
+
+    def missing(self, keys: Iterable[Key]) -> list[Key]:
+        """The keys without an entry, each once, in order."""
+        wanted = dict.fromkeys(keys)
+        with self._lock:
+            return [key for key in wanted if key not in self._entries]
+
+    def add(self, entries: Mapping[Key, Value]) -> None:
+        with self._lock:
+            self._entries.update(entries)
+            for key in list(islice(self._entries, max(0, len(self._entries) - self._size))):
+                del self._entries[key]
+
+
+class TokenCache:
+    """Token ids by text, without special tokens, for at most `size` texts."""
+
+    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
+        self._tokenizer = tokenizer
+        self._cache: BoundedCache[str, array[int]] = BoundedCache(size)
+
+    def __len__(self) -> int:
+        return len(self._cache)
 
     def ids(self, text: str) -> list[int]:
-        known = self._known.get(text)
+        known = self._cache.get(text)
         if known is None:
             known = array("i", self._tokenizer.encode(text, add_special_tokens=False).ids)
-            self._keep({text: known})
+            self._cache.add({text: known})
         return known.tolist()
 
-    def learn(self, texts: Iterable[str]) -> None:
-        """Tokenise those of the texts that are not known, all at once."""
-        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+    def add(self, texts: Iterable[str]) -> None:
+        """Tokenise all uncached texts in one call."""
+        new = self._cache.missing(texts)
         if new:
             encoded = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
-            self._keep({text: array("i", each.ids) for text, each in zip(new, encoded, strict=True)})
-
-    def _keep(self, found: dict[str, array[int]]) -> None:
-        with self._lock:
-            self._known.update(found)
-            for text in list(islice(self._known, max(0, len(self._known) - self._size))):
-                del self._known[text]
+            self._cache.add({text: array("i", each.ids) for text, each in zip(new, encoded, strict=True)})
 
 
 class TokenisedPassage(NamedTuple):
-    """The tokens of a title, and of all sentences but blank ones end to end: that of `sids[i]` at `places[i]`.
+    """The tokens of a title, and of all sentences with text, end to end.
 
-    What stands at a sentence's place is its marker.
+    `ids` has a marker before each sentence; that of sentence `sids[i]` is at `places[i]`.
     """
 
     title: array[int]
@@ -65,11 +84,11 @@ class TokenisedPassage(NamedTuple):
     sids: tuple[int, ...]
 
     def fits(self, room: int) -> bool:
-        """Whether it has a sentence, and goes into so many tokens with a title that takes a quarter of them at most."""
+        """Whether it has a sentence and needs at most `room` tokens, and its title at most a quarter of them."""
         return bool(self.sids) and len(self.title) <= room // 4 and len(self.title) + len(self.ids) <= room
 
     def sentences(self) -> list[tuple[int, list[int]]]:
-        """Each sid with the tokens of its sentence."""
+        """Each sid with the tokens of its sentence, without the marker."""
         ends = (*self.places[1:], len(self.ids))
         return [
             (sid, self.ids[place + 1 : end].tolist())
@@ -77,29 +96,31 @@ class TokenisedPassage(NamedTuple):
         ]
 
 
+PassageKey = tuple[str, str, tuple[Span, ...]]
+
+
 class PassageCache:
-    """Passages that were asked for, at most `size` of them: those that came first go first."""
+    """Passages with a marker before each sentence, as stage 1 of the condenser reads them; at most `size` of them."""
 
     def __init__(self, tokenizer: Tokenizer, marker: int, size: int) -> None:
-        self._tokenizer, self._marker, self._size = tokenizer, marker, size
-        self._known: dict[tuple[str, str, tuple[Span, ...]], TokenisedPassage] = {}
-        self._lock = Lock()
+        self._tokenizer, self._marker = tokenizer, marker
+        self._cache: BoundedCache[PassageKey, TokenisedPassage] = BoundedCache(size)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cache)
 
-    def of(self, passage: Passage) -> TokenisedPassage:
-        known = self._known.get((passage.title, passage.text, passage.spans))
-        return known or self._learnt([passage])[0]
+    def get(self, passage: Passage) -> TokenisedPassage:
+        """The passage's tokens, from the cache or tokenised now."""
+        return self._cache.get(_key(passage)) or self._tokenise([passage])[0]
 
-    def learn(self, passages: Iterable[Passage]) -> None:
-        """Tokenise those of the passages that are not known, all at once."""
-        keyed = {(each.title, each.text, each.spans): each for each in passages}
-        new = [passage for key, passage in keyed.items() if key not in self._known]
+    def add(self, passages: Iterable[Passage]) -> None:
+        """Tokenise all uncached passages in one call."""
+        keyed = {_key(passage): passage for passage in passages}
+        new = self._cache.missing(keyed)
         if new:
-            self._learnt(new)
+            self._tokenise([keyed[key] for key in new])
 
-    def _learnt(self, passages: Sequence[Passage]) -> list[TokenisedPassage]:
+    def _tokenise(self, passages: Sequence[Passage]) -> list[TokenisedPassage]:
         written = [[(sid, text) for sid, text in enumerate(each.sentences) if text.strip()] for each in passages]
         texts = [
             text
@@ -108,13 +129,15 @@ class PassageCache:
         ]
         encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         made = [
-            self._marked(next(encoded).ids, [sid for sid, _ in own], [each.ids for each in islice(encoded, len(own))])
+            self._with_markers(
+                next(encoded).ids, [sid for sid, _ in own], [each.ids for each in islice(encoded, len(own))]
+            )
             for own in written
         ]
-        self._keep(passages, made)
+        self._cache.add(dict(zip(map(_key, passages), made, strict=True)))
         return made
 
-    def _marked(self, title: list[int], sids: list[int], sentences: list[list[int]]) -> TokenisedPassage:
+    def _with_markers(self, title: list[int], sids: list[int], sentences: list[list[int]]) -> TokenisedPassage:
         ids, places = list[int](), list[int]()
         for sentence in sentences:
             places.append(len(ids))
@@ -122,9 +145,6 @@ class PassageCache:
             ids += sentence
         return TokenisedPassage(array("i", title), array("i", ids), tuple(places), tuple(sids))
 
-    def _keep(self, passages: Sequence[Passage], made: Sequence[TokenisedPassage]) -> None:
-        with self._lock:
-            for passage, each in zip(passages, made, strict=True):
-                self._known[passage.title, passage.text, passage.spans] = each
-            for key in list(islice(self._known, max(0, len(self._known) - self._size))):
-                del self._known[key]
+
+def _key(passage: Passage) -> PassageKey:
+    return passage.title, passage.text, passage.spans

@@ -1,12 +1,12 @@
-"""What goes into a cross-encoder: two texts side by side, and the places at which a head reads a score off them.
+"""Inputs of the cross-encoder: two texts in one sequence, and the places that a head scores.
 
-    condenser, stage 1      [CLS] claim # facts [SEP] title [MASK] s0 [MASK] s1 ... [SEP]       a score at every marker
-    condenser, stage 2      [CLS] claim [SEP] [MASK] fact [MASK] fact ... [SEP]                 a score at every marker
-    reranker                [CLS] claim # passages chosen before [SEP] title | text [SEP]       a score at [CLS]
-    readers                 [CLS] claim [SEP] fact # fact ... [SEP]                             at [CLS], at every token
+    condenser, stage 1      [CLS] claim # facts [SEP] title [MASK] s0 [MASK] s1 ... [SEP]       scores every marker
+    condenser, stage 2      [CLS] claim [SEP] [MASK] fact [MASK] fact ... [SEP]                 scores every marker
+    reranker                [CLS] claim # earlier passages [SEP] title | text [SEP]             scores [CLS]
+    readers                 [CLS] claim [SEP] fact # fact ... [SEP]                             [CLS], or every token
 
-Sequences are laid out token by token, and each place is noted with what it stands for (a sentence, a fact, a token)
-as it is laid: whatever is cut, empty or read in windows, a score cannot slip to the sentence beside.
+Each place is noted with its key (a sentence, a fact, a token) while the sequence is built.  So a score cannot move to a
+neighbouring sentence, whether texts are cut, empty or split into windows.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from baleen.models.markup import FACT_SEPARATOR, fact_text, passage_text
 from baleen.models.memory import PassageCache, TokenCache, TokenisedPassage
 from baleen.models.tokens import SpecialTokens, latest_facts_within, move_tensors, plain_tokenizer
 
-_SPECIAL = 3  # [CLS], and a [SEP] behind either side
+_SPECIAL = 3  # [CLS], and a [SEP] after each side
 
 
 @dataclass(frozen=True)
 class CrossConfig:
-    """How texts are laid out; lengths are in tokens.
+    """Settings of a cross-encoder; lengths are in tokens.
 
-    A sequence has at most `length` tokens, of which claim and facts on its left take at most `query_length`.  `marker`
-    stands before a sentence or fact that is to be scored.  `heads` says what is read off: name -> {"outputs", ...}.
+    A sequence has at most `length` tokens, and its left side (claim and facts) at most `query_length`.  `marker`
+    precedes every sentence or fact to score.  `heads` are the fields of a HeadConfig by name.
     """
 
     length: int = 512
@@ -46,7 +46,7 @@ class CrossConfig:
 
     def __post_init__(self) -> None:
         if self.query_length < 8:
-            raise ConfigError(f"query_length = {self.query_length}, which should be at least 8")
+            raise ConfigError(f"query_length = {self.query_length}, expected at least 8")
         if self.length < self.query_length + 16:
             raise ConfigError(
                 f"length = {self.length} leaves too little beside query_length = {self.query_length}: "
@@ -56,7 +56,7 @@ class CrossConfig:
 
 @dataclass(frozen=True)
 class CrossInput:
-    """One sequence: its tokens, where its right side starts, and the `places` that are read, `keys[i]` at `places[i]`."""
+    """One sequence: its token ids, where its right side starts, and the `places` to score with their `keys`."""
 
     ids: Sequence[int]
     right: int
@@ -66,13 +66,13 @@ class CrossInput:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def at_start(self) -> CrossInput:
-        """The same sequence, read at [CLS] alone."""
+    def at_cls(self) -> CrossInput:
+        """Return the same sequence, scored at [CLS] alone."""
         return dataclasses.replace(self, places=[0], keys=[0])
 
 
 class Word(NamedTuple):
-    """One token of a fact, and where it stands in the fact's text."""
+    """One token of a fact, with its character span in the fact's text."""
 
     fact: int
     start: int
@@ -81,7 +81,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CrossBatch:
-    """Sequences side by side: `ids`, `types` (B, T) int64, `attention` (B, T) bool, and the places read (P,) each."""
+    """Padded sequences: `ids`, `types` (B, T) int64, `attention` (B, T) bool; `rows`, `places` (P,) int64 to score."""
 
     ids: Tensor
     types: Tensor
@@ -94,22 +94,22 @@ class CrossBatch:
 
 
 class CrossInputs:
-    """Turns queries, passages and facts into sequences, by one tokenizer and one configuration.
+    """Turns queries, passages and facts into sequences, with one tokenizer and one configuration.
 
-    The tokens of the last `remembered` texts are kept: a claim is read beside many passages, and in training all texts
-    come again.
+    The tokens of the last `cache_size` texts are cached.  Threads may share one object.
     """
 
     def __init__(
-        self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig, remembered: int = 1 << 16
+        self, tokenizer_json: str, tokens: SpecialTokens, config: CrossConfig, cache_size: int = 1 << 16
     ) -> None:
         self.tokenizer_json, self.tokens, self.config = tokenizer_json, tokens, config
         self.tokenizer = plain_tokenizer(tokenizer_json)
-        self._memory, self._words = TokenCache(self.tokenizer, remembered), lru_cache(remembered)(self._read_words)
         self._cls, self._sep, self._pad = (self._id(token) for token in (tokens.cls, tokens.sep, tokens.pad))
         self._marker = self._id(config.marker)
-        self._marked_passages = PassageCache(self.tokenizer, self._marker, remembered)
-        self._between = self._tokens(FACT_SEPARATOR.strip())
+        self._token_cache = TokenCache(self.tokenizer, cache_size)
+        self._passage_cache = PassageCache(self.tokenizer, self._marker, cache_size)
+        self._words = lru_cache(cache_size)(self._read_words)
+        self._separator = self._tokens(FACT_SEPARATOR.strip())
 
     def _id(self, token: str) -> int:
         number = self.tokenizer.token_to_id(token)
@@ -117,51 +117,50 @@ class CrossInputs:
             raise ConfigError(f"the tokenizer has no token {token!r}")
         return int(number)
 
-    def remembering(self, texts: int) -> CrossInputs:
-        """The same inputs, with room for the tokens of this many texts."""
+    def with_cache_size(self, texts: int) -> CrossInputs:
+        """Return the same inputs with an empty cache for this many texts."""
         return CrossInputs(self.tokenizer_json, self.tokens, self.config, texts)
 
-    def learn(self, passages: Iterable[Passage], *, sentences: bool) -> None:
-        """Tokenise passages that are about to be read, by sentence or whole, together: faster, and nothing else."""
+    def cache_passages(self, passages: Iterable[Passage], *, sentences: bool) -> None:
+        """Tokenise passages in one call, by sentence or whole, which is faster than one at a time."""
         if sentences:
-            self._marked_passages.learn(passages)
+            self._passage_cache.add(passages)
         else:
-            self._memory.learn(passage_text(each.title, text) for each in passages for text in (each.text, ""))
+            self._token_cache.add(passage_text(each.title, text) for each in passages for text in (each.text, ""))
 
-    def learn_queries(self, queries: Iterable[Query]) -> None:
-        """The same, of queries and their facts."""
-        self._memory.learn(text for each in queries for text in (each.text, *map(fact_text, each.facts)))
+    def cache_queries(self, queries: Iterable[Query]) -> None:
+        """Tokenise queries and their facts in one call."""
+        self._token_cache.add(text for each in queries for text in (each.text, *map(fact_text, each.facts)))
 
-    def learn_facts(self, facts: Iterable[Fact]) -> None:
-        """The same, of facts."""
-        self._memory.learn(map(fact_text, facts))
+    def cache_facts(self, facts: Iterable[Fact]) -> None:
+        """Tokenise facts in one call."""
+        self._token_cache.add(map(fact_text, facts))
 
     def _tokens(self, text: str) -> list[int]:
-        return self._memory.ids(text)
+        return self._token_cache.ids(text)
 
     def _read_words(self, text: str) -> tuple[array[int], array[int], array[int]]:
-        """The tokens of a text, and where each starts and ends in it."""
+        """Return the token ids of a text, and where each token starts and ends in it."""
         encoded = self.tokenizer.encode(text, add_special_tokens=False)
         starts, ends = ([offset[side] for offset in encoded.offsets] for side in (0, 1))
         return array("i", encoded.ids), array("i", starts), array("i", ends)
 
-    # What each stage reads
+    # The sequences of each stage
 
     def sentences(self, query: Query, passage: Passage) -> list[CrossInput]:
-        """The passage in as many windows as it takes; keys are the sids, each once, those of empty sentences left out."""
+        """Lay a passage out in as many windows as it needs; keys are sids, without those of empty sentences."""
         return self.sentences_of(query, [passage])[0]
 
     def sentences_of(self, query: Query, passages: Iterable[Passage]) -> list[list[CrossInput]]:
-        """The same of several passages, beside a query that is laid out once."""
+        """Lay several passages out, each with the query."""
         left = self._query(query)
         before, room = array("i", [self._cls, *left, self._sep]), self._room(left)
         return [
-            self._whole(before, marked) if marked.fits(room) else self._in_windows(left, marked)
-            for marked in map(self._marked_passages.of, passages)
+            self._in_one(before, marked) if marked.fits(room) else self._in_windows(left, marked)
+            for marked in map(self._passage_cache.get, passages)
         ]
 
-    def _whole(self, before: array[int], passage: TokenisedPassage) -> list[CrossInput]:
-        """A passage that fits as it is, which most do."""
+    def _in_one(self, before: array[int], passage: TokenisedPassage) -> list[CrossInput]:
         start = len(before) + len(passage.title)
         ids = before + passage.title + passage.ids
         ids.append(self._sep)
@@ -173,29 +172,29 @@ class CrossInputs:
         return [self._marked(left, title, part) for part in _windows(passage.sentences(), room - len(title))]
 
     def facts(self, claim: str, facts: Sequence[Fact]) -> list[CrossInput]:
-        """All facts side by side, in further windows what does not fit; keys are places in `facts`."""
+        """Lay all facts out, in as many windows as they need; keys are indices of `facts`."""
         left = self._query(Query(claim))
         marked = [(number, self._tokens(fact_text(fact))) for number, fact in enumerate(facts)]
         return [self._marked(left, [], part) for part in _windows(marked, self._room(left))]
 
     def passage(self, query: Query, passage: Passage) -> list[CrossInput]:
-        """Query and passage, a long one in windows under its title; the place read is [CLS]."""
+        """Lay a passage out, in windows that repeat the title if it is long; scored at [CLS]."""
         left, text = self._query(query), self._tokens(passage_text(passage.title, passage.text))
         room = self._room(left)
         title = self._tokens(passage_text(passage.title, ""))[: room // 4]
         step = room - len(title)
-        further = (title + text[start : start + step] for start in range(room, len(text), step))
-        return [self._pair(left, right) for right in (text[:room], *further)]
+        later = (title + text[start : start + step] for start in range(room, len(text), step))
+        return [self._pair(left, right) for right in (text[:room], *later)]
 
     def sentence(self, query: Query, title: str, sentence: str) -> CrossInput:
-        """Query and a single sentence under its title; the place read is [CLS]."""
+        """Lay one sentence out with its title; scored at [CLS]."""
         left = self._query(query)
         return self._pair(left, self._tokens(passage_text(title, sentence))[: self._room(left)])
 
     def evidence(self, query: Query) -> tuple[CrossInput, list[Word]]:
-        """The claim and its facts, the best ones that fit, in their order; every token of a fact has a key into the words.
+        """Lay a claim and its best facts out; return the words of the facts as well.
 
-        The place that is [CLS] comes first, with the key -1.
+        Places are [CLS], with the key -1, and every token of a fact, with its index in the words.
         """
         left = self._query(Query(query.text))
         ids, words = self._evidence(query.facts, self._room(left))
@@ -205,16 +204,16 @@ class CrossInputs:
         places = [0, *(base.right + number for number in inside)]
         return CrossInput(base.ids, base.right, places, [-1, *range(len(kept))]), kept
 
-    # How they are laid out
+    # Layout
 
     def _query(self, query: Query) -> list[int]:
-        """`claim # fact # fact`: the claim has at least half of the room, old facts give way to new ones."""
+        """`claim # fact # fact`: the claim gets at least half of the room, and old facts are dropped first."""
         limit = self.config.query_length
         facts = [self._tokens(fact_text(fact)) for fact in query.facts]
-        wanted = sum(len(fact) + len(self._between) for fact in facts)
+        wanted = sum(len(fact) + len(self._separator) for fact in facts)
         claim = self._tokens(query.text)[: max(limit - wanted, limit // 2)]
-        for fact in latest_facts_within(query.facts, facts, limit - len(claim), len(self._between)):
-            claim += self._between + fact
+        for fact in latest_facts_within(query.facts, facts, limit - len(claim), len(self._separator)):
+            claim += self._separator + fact
         return claim
 
     def _room(self, left: list[int]) -> int:
@@ -232,16 +231,16 @@ class CrossInputs:
         return CrossInput(base.ids, base.right, places, [key for key, _ in parts])
 
     def _evidence(self, facts: Sequence[Fact], room: int) -> tuple[list[int], list[Word | None]]:
-        """Tokens of the facts that fit, and for each token the word it is; a separator is none."""
+        """Return the tokens of the facts that fit, and for each token its Word, or None for a separator."""
         read = [self._words(fact_text(fact)) for fact in facts]
-        sizes = [len(numbers) + len(self._between) for numbers, _, _ in read]
+        sizes = [len(numbers) + len(self._separator) for numbers, _, _ in read]
         ids: list[int] = []
         words: list[Word | None] = []
-        for number in _best_within(facts, sizes, room + len(self._between)):  # the first has no separator
-            between = self._between if ids else []
+        for number in _best_within(facts, sizes, room + len(self._separator)):  # the first has no separator
+            separator = self._separator if ids else []
             numbers, starts, ends = read[number]
-            ids += [*between, *numbers]
-            words += [None for _ in between]
+            ids += [*separator, *numbers]
+            words += [None for _ in separator]
             words += [Word(number, start, end) for start, end in zip(starts, ends, strict=True)]
         return ids[:room], words[:room]
 
@@ -263,22 +262,22 @@ class CrossInputs:
 
 
 def _windows(marked: Sequence[tuple[int, list[int]]], room: int) -> Iterator[list[tuple[int, list[int]]]]:
-    """Consecutive texts in groups of at most `room` tokens with a marker each; one that is longer alone is cut."""
+    """Group consecutive texts into at most `room` tokens, with a marker each; cut a text that is too long alone."""
     window: list[tuple[int, list[int]]] = []
     left = room
     for key, ids in marked:
-        whole = ids[: room - 1]
-        if window and len(whole) + 1 > left:
+        cut = ids[: room - 1]
+        if window and len(cut) + 1 > left:
             yield window
             window, left = [], room
-        window.append((key, whole))
-        left -= len(whole) + 1
+        window.append((key, cut))
+        left -= len(cut) + 1
     if window:
         yield window
 
 
 def _best_within(facts: Sequence[Fact], sizes: Sequence[int], room: int) -> list[int]:
-    """The facts with the highest scores whose sizes fit into `room`, and at least one, in the order of `facts`."""
+    """Pick the facts with the highest scores that fit into `room`, at least one; indices in order."""
     kept: list[int] = []
     for number in sorted(range(len(facts)), key=lambda number: -facts[number].score):
         if kept and sizes[number] > room:

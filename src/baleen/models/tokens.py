@@ -1,11 +1,10 @@
-"""What goes into FLIPR: claims, facts and passages as token ids, laid out in batches.
+"""Inputs of the retriever: claims, facts and passages as token ids, in batches.
 
     query       [CLS] [unused0] claim [SEP] [MASK] ... [MASK]   then   fact [SEP] fact [SEP]   in one sequence
     passage     [CLS] [unused1] title | text [SEP]
 
-Text is always text: a claim that spells out "[MASK]" is not given the token.
-
-Rows of unequal length in batches of like length, and what comes out of them back in order.
+Text never becomes a special token, even if it contains "[MASK]".  `token_batches` groups rows by length, and
+`restore_order` puts their vectors back in order.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-_WORD_STARTS = "Ġ▁"  # how byte-level and sentencepiece vocabularies write a leading space
+_WORD_STARTS = "Ġ▁"  # a leading space in byte-level and sentencepiece vocabularies
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """How text becomes vectors, and how many of them count.
+    """Settings of an encoder and of its score; lengths are in tokens, with special tokens.
 
-    Lengths are in tokens, special ones included.  `mask_padding` fills a query up to `query_length` with mask tokens,
-    whose vectors take part in the score; `attend_to_masks` lets the other tokens see them.  `drop_punctuation` leaves
-    a passage's punctuation out.  `query_focus` and `facts_focus` are how many vectors the score sums over (None: all).
+    `mask_padding` fills a query up to `query_length` with mask tokens, whose vectors take part in the score;
+    `attend_to_masks` lets other tokens attend to them.  `drop_punctuation` drops the vectors of a passage's
+    punctuation.  The score sums over `query_focus` and `facts_focus` vectors (None: all).
     """
 
     dim: int = 128
@@ -56,7 +55,7 @@ class EncoderConfig:
     facts_focus: int | None = 8
 
     def __post_init__(self) -> None:
-        least = {
+        minimums = {
             "dim": 1,
             "query_length": 4,
             "facts_length": 0,
@@ -64,17 +63,17 @@ class EncoderConfig:
             "query_focus": 1,
             "facts_focus": 1,
         }
-        for name, minimum in least.items():
+        for name, minimum in minimums.items():
             value = getattr(self, name)
             if value is not None and value < minimum:
-                raise ConfigError(f"{name} = {value}, which should be at least {minimum}")
+                raise ConfigError(f"{name} = {value}, expected at least {minimum}")
         if not self.query_marker or not self.passage_marker:
-            raise ConfigError("query_marker and passage_marker should name a token each")
+            raise ConfigError("query_marker or passage_marker is empty, expected a token each")
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The tokenizer's own tokens by role."""
+    """The tokenizer's special tokens by role."""
 
     cls: str
     sep: str
@@ -84,10 +83,10 @@ class SpecialTokens:
 
 @dataclass(frozen=True)
 class QueryIds:
-    """One query: `claim` padded as the model reads it, how many of its tokens are `real`, and its `facts`."""
+    """Token ids of one query: `claim` with its mask padding, `claim_length` without it, and `facts`."""
 
     claim: list[int]
-    real: int
+    claim_length: int
     facts: list[int]
 
     def __len__(self) -> int:
@@ -96,10 +95,10 @@ class QueryIds:
 
 @dataclass(frozen=True, eq=False)
 class QueryBatch:
-    """Queries side by side: B of them, T tokens wide.
+    """Padded queries: `ids` (B, T) int64, `attention` (B, T) bool.
 
-    `ids` (B, T) int64, `attention` (B, T) bool says what may be attended to.  Row i holds its claim in the first
-    `claim_lengths[i]` columns and its facts in the next `facts_lengths[i]`; the widths are the largest of each.
+    Row i holds its claim, with mask padding, in the first `claim_lengths[i]` columns and its facts in the next
+    `facts_lengths[i]`; the widths are the largest lengths.
     """
 
     ids: Tensor
@@ -115,7 +114,7 @@ class QueryBatch:
 
 @dataclass(frozen=True, eq=False)
 class PassageBatch:
-    """Passages side by side: `ids` (B, T) int64, `attention` (B, T) bool, `keep` (B, T) bool for vectors that stay."""
+    """Padded passages: `ids` (B, T) int64, `attention` (B, T) bool, `keep` (B, T) bool for the vectors to keep."""
 
     ids: Tensor
     attention: Tensor
@@ -126,19 +125,19 @@ class PassageBatch:
 
 
 def move_tensors(batch: DataclassInstance, device: torch.device) -> dict[str, Any]:
-    """Those fields of a batch that are tensors, on `device`."""
+    """Return the tensor fields of `batch`, moved to `device`."""
     values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
     return {name: to_device(value, device) for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The same tensor on `device`, without waiting there for what a GPU is busy with."""
+    """Move a tensor to `device` without waiting for the GPU's queue."""
     pageable = device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned()
     return (tensor.pin_memory() if pageable else tensor).to(device, non_blocking=True)
 
 
 class RetrieverInputs:
-    """Turns queries and passages into ids, and ids into batches, by one tokenizer and one configuration."""
+    """Turns queries and passages into ids, and ids into batches, with one tokenizer and one configuration."""
 
     def __init__(self, tokenizer_json: str, tokens: SpecialTokens, config: EncoderConfig) -> None:
         if config.mask_padding and tokens.mask is None:
@@ -157,7 +156,7 @@ class RetrieverInputs:
         return int(number)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Bare ids, without special tokens and without a limit."""
+        """Return token ids without special tokens, of any length."""
         return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def query_ids(self, queries: Sequence[Query]) -> list[QueryIds]:
@@ -179,27 +178,30 @@ class RetrieverInputs:
         return [self._cls, marker, *ids[: limit - 3], self._sep]
 
     def _join(self, facts: Sequence[Fact], ids: Sequence[list[int]]) -> list[int]:
-        """The facts that fit, each with a separator behind it."""
+        """Join the facts that fit, with a separator after each."""
         kept = latest_facts_within(facts, ids, self.config.facts_length)
         return [number for fact in kept for number in (*fact, self._sep)]
 
-    def shown(self, row: QueryIds) -> str:
-        """What the model reads of a query, as text with its special tokens, mask padding left out."""
-        numbers = row.claim[: row.real] + row.facts
+    def decode_query(self, row: QueryIds) -> str:
+        """Return the tokens of a query as text, with special tokens and without mask padding."""
+        numbers = row.claim[: row.claim_length] + row.facts
         return str(self.tokenizer.decode(numbers, skip_special_tokens=False))
 
-    def names(self, numbers: Sequence[int]) -> list[str]:
-        """Tokens as the vocabulary spells them."""
+    def token_names(self, numbers: Sequence[int]) -> list[str]:
+        """Return the vocabulary's spelling of tokens."""
         return [str(self.tokenizer.id_to_token(number)) for number in numbers]
 
     def passage_tokens(self, passage: Passage) -> list[str]:
-        """The tokens whose vectors an index keeps for a passage, in order."""
+        """Return the tokens whose vectors an index stores for a passage, in order."""
         batch = self.passage_batch(self.passage_ids([passage]))
-        return self.names(batch.ids[0][batch.keep[0]].tolist())
+        return self.token_names(batch.ids[0][batch.keep[0]].tolist())
 
     def query_batch(self, rows: Sequence[QueryIds]) -> QueryBatch:
-        seen = self.config.attend_to_masks
-        attention = [[True] * r.real + [seen] * (len(r.claim) - r.real) + [True] * len(r.facts) for r in rows]
+        masks = self.config.attend_to_masks
+        attention = [
+            [True] * row.claim_length + [masks] * (len(row.claim) - row.claim_length) + [True] * len(row.facts)
+            for row in rows
+        ]
         return QueryBatch(
             ids=padded([row.claim + row.facts for row in rows], self._pad),
             attention=padded(attention, False),
@@ -218,10 +220,10 @@ class RetrieverInputs:
 def latest_facts_within(
     facts: Sequence[Fact], ids: Sequence[list[int]], room: int, separator: int = 1
 ) -> list[list[int]]:
-    """The ids of those facts that fit into `room` tokens with a separator each, in the order of `facts`.
+    """Return the ids of the facts that fit into `room` tokens, with a separator each, in the order of `facts`.
 
-    Facts of old hops give way to those of new ones, and within a hop the lower scores to the higher.  They stay whole,
-    but for the first in that order, which is cut where it would not fit alone.
+    Facts of older hops are dropped first, and within a hop those with lower scores.  Facts are not cut, except the best
+    one if it is too long alone.
     """
     ranked = sorted(range(len(facts)), key=lambda number: (-facts[number].hop, -facts[number].score, -number))
     kept: list[int] = []
@@ -237,7 +239,7 @@ def latest_facts_within(
 
 
 def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
-    """A tokenizer that only splits text: it neither cuts nor pads, and takes no text for a special token."""
+    """Make a tokenizer that does not truncate or pad and never reads text as a special token."""
     try:
         tokenizer = Tokenizer.from_str(tokenizer_json)
     except Exception as error:  # the tokenizers library raises nothing narrower
@@ -249,7 +251,7 @@ def plain_tokenizer(tokenizer_json: str) -> Tokenizer:
 
 
 def padded(rows: Sequence[Sequence[int] | npt.NDArray[Any]], value: int) -> Tensor:
-    """Rows of unequal length as one (B, T) tensor, of bools where `value` is one, filled up with `value`."""
+    """Pad rows with `value` to one (B, T) tensor, int64 or, if `value` is a bool, bool."""
     filled = np.full((len(rows), max(map(len, rows))), value, bool if isinstance(value, bool) else np.int64)
     for place, row in enumerate(rows):
         filled[place, : len(row)] = row
@@ -257,7 +259,7 @@ def padded(rows: Sequence[Sequence[int] | npt.NDArray[Any]], value: int) -> Tens
 
 
 def _punctuation(tokenizer: Tokenizer) -> Tensor:
-    """(vocabulary,) bool: which tokens are one punctuation character, whether or not a space goes before it."""
+    """(vocabulary,) bool: which tokens are one punctuation character, with or without a space before it."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     mask = torch.zeros(max(vocabulary.values()) + 1, dtype=torch.bool)
     marks = {start + mark for start in ("", *_WORD_STARTS) for mark in string.punctuation}
@@ -267,7 +269,7 @@ def _punctuation(tokenizer: Tokenizer) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Vectors of some rows end to end: row `rows[j]` owns the next `lengths[j]` of `vectors` (total, d)."""
+    """Vectors of some rows, end to end: the next `lengths[j]` of `vectors` (total, d) belong to row `rows[j]`."""
 
     rows: Sequence[int]
     vectors: Tensor
@@ -275,9 +277,9 @@ class EncodedRows:
 
 
 def token_batches(rows: Sequence[Sized], batch_tokens: int) -> Iterator[list[int]]:
-    """The rows' indices, longest row first, in batches of at most `batch_tokens` with the padding counted.
+    """Yield batches of row indices, longest rows first, of at most `batch_tokens` tokens with padding.
 
-    A row that is longer than that makes a batch of its own.
+    A row that is longer than that is a batch of its own.
     """
     batch: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: -len(rows[i])):
@@ -290,7 +292,7 @@ def token_batches(rows: Sequence[Sized], batch_tokens: int) -> Iterator[list[int
 
 
 def restore_order(parts: Sequence[EncodedRows]) -> PassageVectors:
-    """Every row's vectors, in the order of the rows' indices."""
+    """Return the vectors of all rows, ordered by row index."""
     pieces: dict[int, Floats] = {}
     for part in parts:
         split = np.split(part.vectors.cpu().numpy(), np.cumsum(part.lengths)[:-1])

@@ -137,7 +137,7 @@ class CrossEncoderPlan:
     a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
     known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
     The verifier reads a share `incomplete` of the claims that have several gold facts with one of them missing.
-    `named_bonus` is what the scores of passages are raised by that a query or a passage which carries a fact names, when
+    `mention_boost` is what the scores of passages are raised by that a query or a passage which carries a fact names, when
     what is read is searched for; the model that comes out is set to the same.
 
     `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
@@ -153,7 +153,7 @@ class CrossEncoderPlan:
     infer: bool = True
     labels: int = 2
     incomplete: float = 0.0
-    named_bonus: float = 0.0
+    mention_boost: float = 0.0
     weights: Mapping[str, int] = field(default_factory=dict)
     first: TrainConfig = field(default_factory=TrainConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
@@ -168,8 +168,8 @@ class CrossEncoderPlan:
             raise ConfigError(f"labels = {self.labels}, which should be 2 or 3")
         if not 0 <= self.incomplete <= 1:
             raise ConfigError(f"incomplete = {self.incomplete}, which should be a share, from 0 to 1")
-        if not 0 <= self.named_bonus < math.inf:
-            raise ConfigError(f"named_bonus = {self.named_bonus}, which should be a number, 0 or above")
+        if not 0 <= self.mention_boost < math.inf:
+            raise ConfigError(f"mention_boost = {self.mention_boost}, which should be a number, 0 or above")
         if self.depth < 1 or min(self.negatives, default=0) < 1:
             raise ConfigError(
                 f"depth = {self.depth} and negatives = {list(self.negatives)}, which should be numbers of at least 1"
@@ -218,7 +218,7 @@ class CrossEncoderPlan:
 
 ABLATION, LIKE = "ablation", "like"
 # What is not told where a plan does without: runs that were begun before there was such a setting go on.
-_UNTOLD = {"ready": None, "named_bonus": 0.0, "dropout": None}
+_UNTOLD = {"ready": None, "mention_boost": 0.0, "dropout": None}
 
 
 @dataclass(frozen=True)

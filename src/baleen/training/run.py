@@ -25,7 +25,7 @@ import torch
 
 from baleen.core.errors import TrainingError
 from baleen.core.files import read_records
-from baleen.models.checkpoint import read_json, replacing
+from baleen.models.checkpoint import read_json, replace_folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.device import resolve_device
 from baleen.models.encoder import Encoder
@@ -98,7 +98,7 @@ def _stage_of(plan: RunPlan, name: str | None) -> str | None:
 def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
     """The trained components as one model, in float16; a retriever that was ready stays as it is, for its indexes."""
     components = {"retriever": FINAL, **_readers(plan, run)}
-    with replacing(folder) as aside:
+    with replace_folder(folder) as aside:
         for name in dict.fromkeys(components.values()):
             source = run.folder(name) / CHECKPOINT
             if name == FINAL:
@@ -106,8 +106,8 @@ def _assemble(folder: Path, plan: RunPlan, run: RunFolder) -> Mapping[str, Any]:
                 Encoder.load(source, device="cpu", trainable=True).save(aside / name, dtype)
             else:
                 CrossEncoder.load(source, device="cpu", trainable=True).save(aside / name, torch.float16)
-        bonus = plan.reading.named_bonus if plan.reading is not None else 0.0
-        named = {"named_bonus": bonus} if bonus else {}
+        bonus = plan.reading.mention_boost if plan.reading is not None else 0.0
+        named = {"mention_boost": bonus} if bonus else {}
         write_model(aside, components, {"run": {"hops": plan.hops, "k": list(plan.retriever.depths), **named}})
     return {"components": components}
 

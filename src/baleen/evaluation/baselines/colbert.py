@@ -55,12 +55,10 @@ def _settings(encoder: Encoder) -> dict[str, Any]:
 
 
 NAME = "colbert-hop"
-OPTIONS: dict[str, Any] = {"pipeline": "rerank", "stand_in": False, "ranked_by": "hops", "named_bonus": 0.0}
+OPTIONS: dict[str, Any] = {"pipeline": "rerank", "untrained": False, "ranked_by": "hops", "mention_boost": 0.0}
 
 
 def colbert_hop(system: Baleen) -> Baleen:
     """The same model over the same index, with every query vector counted."""
     encoder = system.retriever.encoder.with_settings(query_focus=None, facts_focus=None)
-    hop = Baleen(system.model, Retriever(encoder, system.retriever.index))
-    hop.config = system.config  # whose hops are less deep over the demonstration corpus
-    return hop
+    return Baleen(system.model, Retriever(encoder, system.retriever.index), system.config)

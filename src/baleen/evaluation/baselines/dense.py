@@ -17,7 +17,7 @@ from baleen.core.types import Passage, Ranking
 from baleen.evaluation.baselines.baseline import ranking_of
 from baleen.models.backbone import load_backbone, max_positions
 from baleen.models.checkpoint import resolve_folder
-from baleen.models.device import best_dtype, inference, resolve_device
+from baleen.models.device import best_dtype, disable_cudnn_attention, inference, resolve_device
 from baleen.models.markup import passage_text
 from baleen.models.tokens import token_batches
 
@@ -37,6 +37,7 @@ class SingleVectorEncoder:
         self.length = min(LENGTH, max_positions(backbone.model) or LENGTH)
         self.digest = _digest(backbone.model)
         self._model = backbone.model.to(self.device, self.dtype).eval()
+        disable_cudnn_attention(self.device)
         self._tokenizer = backbone.tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()

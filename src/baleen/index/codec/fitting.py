@@ -1,6 +1,6 @@
 """Fit a codec to a sample of vectors, and encode passages with it.
 
-Cells are found on a CPU or a GPU; residuals, whose vectors depend on each other, by kernels on the CPU's cores.
+Cells are fitted and assigned on a CPU or a GPU.  Residuals depend on each other; kernels encode them on the CPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from baleen.core.parallel import background
 from baleen.core.progress import progress
 from baleen.core.vectors import PassageVectors
 from baleen.index.codec import residuals
-from baleen.index.codec.codec import Codec, Encoded, padded, unpacked
+from baleen.index.codec.codec import Codec, Encoded, padded_dim, unpack_streams
 from baleen.index.codec.kmeans import Nearest, in_threads, kmeans, nearest
 from baleen.index.codec.residuals import CODEWORDS, WIDTH
 
@@ -30,12 +30,12 @@ Array = npt.NDArray[Any]
 
 CODEBOOK_SAMPLE = 131_072  # vectors, in whole passages
 ROUGH_ROUNDS, CODEBOOK_ROUNDS = 12, 10
-LAYERS = {1: 3, 2: 4, 4: 7}  # of bits a dimension: those on average, and as many more as the odd vector can use
-FINER = 0.36  # what a layer of one bit a dimension leaves of a normal distribution's energy
-STEP = 0.4  # between the energies from which on one layer more is used
+LAYERS = {1: 3, 2: 4, 4: 7}  # most layers by bits a dimension; vectors have as many layers as bits on average
+LAYER_ENERGY_RATIO = 0.36  # energy of a normal distribution that a layer of one bit a dimension leaves
+THRESHOLD_RATIO = 0.4  # between neighbouring thresholds
 PASSAGES_AT_ONCE = 16
-STRETCH = 0.5  # 0 leaves vectors as they are, 1 corrects for their second moment in full
-PRIOR_WEIGHT = 256  # how many vectors' worth of prior holds the codec open when the sample is small
+STRETCH = 0.5  # 0: none, 1: multiply by the square root of the second moment
+PRIOR_WEIGHT = 256  # weight of the isotropic prior, in vectors; matters for small samples
 _threads_lock = threading.RLock()
 
 
@@ -52,28 +52,29 @@ def fit(sample: Sample, cells: int, bits: int, *, seed: int = 0, device: str = "
     points = torch.from_numpy(np.array(sample.vectors, np.float32)).to(device)
     points = points[torch.randperm(len(points), generator=generator).to(device)]
     if bits == 16:
-        return _plain_codec(kmeans(points, cells, generator))
+        return _uncompressed_codec(kmeans(points, cells, generator))
     stretch, shrink = _stretch(points)
-    with one_thread():
+    with single_thread():
         stretched = points @ stretch
     centroids = kmeans(stretched, cells, generator)
-    some = stretched[:CODEBOOK_SAMPLE]
-    turn = _balanced_rotation(some - centroids[nearest(some, centroids)], WIDTH)
-    with one_thread():
-        turned, forward, backward = ((part @ turn).cpu().numpy() for part in (centroids, stretch, shrink))
-    stored, scales = _to_int8(turned)
-    unfinished = Codec(bits, forward, backward, stored, scales, *_no_layers())
-    _, left, along = Quantizer(unfinished, device=device).split(sample.passages.vectors)
-    codebooks, thresholds = _fit_codebooks(left, along, sample.passages.offsets, bits)
-    return dataclasses.replace(unfinished, codebooks=codebooks, thresholds=thresholds)
+    sampled = stretched[:CODEBOOK_SAMPLE]
+    rotation = _balanced_rotation(sampled - centroids[nearest(sampled, centroids)], WIDTH)
+    with single_thread():
+        rotated, forward, backward = ((part @ rotation).cpu().numpy() for part in (centroids, stretch, shrink))
+    stored, scales = _to_int8(rotated)
+    base = Codec(bits, forward, backward, stored, scales, *_no_layers())
+    _, residual, directions = Quantizer(base, device=device).split(sample.passages.vectors)
+    codebooks, thresholds = _fit_codebooks(residual, directions, sample.passages.offsets, bits)
+    return dataclasses.replace(base, codebooks=codebooks, thresholds=thresholds)
 
 
 def _no_layers() -> tuple[Array, Array]:
+    """Codebooks and thresholds of a codec without residuals."""
     return np.zeros((0, 0, CODEWORDS, WIDTH), np.float16), np.zeros(0, np.float32)
 
 
-def _plain_codec(centroids: Tensor) -> Codec:
-    """For vectors that are kept as they are: cells alone, in the vectors' own space."""
+def _uncompressed_codec(centroids: Tensor) -> Codec:
+    """A codec for 16 bits: cells alone, in the space of the vectors."""
     stored, scales = _to_int8(_pad(centroids).cpu().numpy())
     identity = _pad(torch.eye(centroids.shape[1])).numpy()
     return Codec(16, identity, identity, stored, scales, *_no_layers())
@@ -82,7 +83,7 @@ def _plain_codec(centroids: Tensor) -> Codec:
 class Quantizer:
     """Encoder of vectors with one codec, on one device.
 
-    `nearest` replaces the usual assignment of mapped vectors to cells, to compare the two.
+    `nearest` replaces the assignment of mapped vectors to cells, for comparisons.
     """
 
     def __init__(self, codec: Codec, *, device: str = "cpu", nearest: Callable[[Tensor], Tensor] | None = None) -> None:
@@ -93,63 +94,65 @@ class Quantizer:
         self.nearest = nearest or Nearest.of(self.centroids)
 
     def encode(self, passages: PassageVectors) -> Encoded:
-        """Encode some passages."""
+        """Encode passages."""
         (encoded,) = self.encode_all([passages])
         return encoded
 
     def encode_all(self, parts: Iterable[PassageVectors]) -> Iterator[Encoded]:
-        """Encode each part; the cells of the next part are found while residuals are written."""
+        """Encode each part; assigns the cells of the next part while residuals are encoded."""
         if not self.codec.layers:
             for part in parts:
-                codes = self._place(part.vectors)[2].cpu().numpy().astype(np.uint16)
+                codes = self._assign(part.vectors)[2].cpu().numpy().astype(np.uint16)
                 yield Encoded(codes, part.offsets, np.empty(0, np.uint8), np.zeros(len(part) + 1, np.int64))
             return
         with closing(background((part, self.split(part.vectors)) for part in parts)) as splits:
-            for passages, (codes, left, along) in splits:
+            for passages, (codes, residual, directions) in splits:
                 streams, starts, _ = encode_residuals(
-                    left, along, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
+                    residual, directions, passages.offsets, self.codec.float_codebooks, self.codec.thresholds
                 )
-                del left, along  # or they would be held while the next ones are waited for
+                del residual, directions  # free the memory before waiting for the next part
                 yield Encoded(codes, passages.offsets, streams, starts)
 
     @torch.inference_mode()
     def split(self, vectors: Array) -> tuple[Array, Array, Array]:
-        """Split vectors (n, dim) into cells (n,) uint16, residuals in the mapped space, and the directions of queries
-        that are like the vectors there: (n, padded) each.
+        """Split vectors (n, dim) into cells (n,) uint16, residuals (n, width) and directions (n, width), all mapped.
+
+        The direction of a vector is that of the mapped queries similar to it.
         """
-        given, points, cells = self._place(vectors)
-        with one_thread():
-            along = given @ self.backward
-        left = points - self.centroids[cells]
-        return cells.cpu().numpy().astype(np.uint16), left.cpu().numpy(), along.cpu().numpy()
+        raw, points, cells = self._assign(vectors)
+        with single_thread():
+            directions = raw @ self.backward
+        residual = points - self.centroids[cells]
+        return cells.cpu().numpy().astype(np.uint16), residual.cpu().numpy(), directions.cpu().numpy()
 
     @torch.inference_mode()
-    def _place(self, vectors: Array) -> tuple[Tensor, Tensor, Tensor]:
-        """Vectors (n, dim) as they are, mapped (n, padded), and their cells (n,), on the device."""
-        given = torch.from_numpy(np.array(vectors)).to(self.forward.device).float()
-        with one_thread():
-            points = given @ self.forward
-        return given, points, self.nearest(points)
+    def _assign(self, vectors: Array) -> tuple[Tensor, Tensor, Tensor]:
+        """On the device: vectors (n, dim), mapped vectors (n, width) and their cells (n,)."""
+        raw = torch.from_numpy(np.array(vectors)).to(self.forward.device).float()
+        with single_thread():
+            points = raw @ self.forward
+        return raw, points, self.nearest(points)
 
 
 def encode_residuals(
-    left: Array, along: Array, offsets: Array, codebooks: Array, thresholds: Array
+    residual: Array, directions: Array, offsets: Array, codebooks: Array, thresholds: Array
 ) -> tuple[Array, Array, Array]:
-    """The streams of passages end to end, where each starts, and what they restore: on all cores."""
+    """Encode passages on all cores: their streams end to end, the start of each, and the restored residuals."""
     layers, subspaces = codebooks.shape[:2]
-    words = np.ascontiguousarray(codebooks)
-    columns = np.ascontiguousarray(codebooks.transpose(0, 1, 3, 2))
-    norms = np.ascontiguousarray((words**2).sum(axis=3))
-    room = [residuals.longest_stream(int(length), subspaces, layers) for length in np.diff(offsets)]
+    codewords = np.ascontiguousarray(codebooks)
+    transposed = np.ascontiguousarray(codebooks.transpose(0, 1, 3, 2))
+    norms = np.ascontiguousarray((codewords**2).sum(axis=3))
+    room = [residuals.max_stream_size(int(length), subspaces, layers) for length in np.diff(offsets)]
     starts = np.concatenate([[0], np.cumsum(room, dtype=np.int64)])
     streams, sizes = np.empty(starts[-1], np.uint8), np.empty(len(room), np.int64)
-    restored = np.empty_like(left)
+    restored = np.empty_like(residual)
 
     def run(first: int) -> None:
         part = slice(first, first + PASSAGES_AT_ONCE)
         edges = offsets[first : first + PASSAGES_AT_ONCE + 1]
         residuals.encode_passages(
-            left, along, edges, words, columns, norms, thresholds, streams, starts[part], restored, sizes[part]
+            residual, directions, edges, codewords, transposed, norms, thresholds, streams, starts[part], restored,
+            sizes[part],
         )  # fmt: skip
 
     in_threads(run, range(0, len(room), PASSAGES_AT_ONCE))
@@ -158,15 +161,15 @@ def encode_residuals(
 
 
 def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
-    """A symmetric map (dim, dim) and its inverse: the vectors' own second moment to the power of a quarter.
+    """A symmetric map (dim, dim) and its inverse: the second moment of the vectors to the power STRETCH / 2.
 
-    Token vectors of an encoder crowd around a common direction, and so do those of its queries; an error along it moves
-    every match of a query alike and does not average out.  Half of the full correction (a power of one half) measured
-    best.  Directions that hardly occur are kept from vanishing, for vectors yet to come.
+    Token vectors and query vectors share a common direction.  An error along it shifts every match of a query alike and
+    does not average out, so the map gives that direction more precision.  A STRETCH of 0.5 measured best.  Rare
+    directions keep a minimum scale, for vectors that are added later.
     """
-    with one_thread():
+    with single_thread():
         moment = (points.T @ points).double().cpu()
-        # A few vectors tell little of those to come: they are taken for as many more that point everywhere alike.
+        # Few vectors say little about later ones: add an isotropic prior.
         moment += PRIOR_WEIGHT * moment.trace() / len(points) * torch.eye(len(moment)) / len(moment)
         moments, axes = torch.linalg.eigh(moment)
         powers = (moments / moments.mean()).clamp(min=0.02) ** (STRETCH / 2)
@@ -176,11 +179,10 @@ def _stretch(points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Have torch compute with one thread: how it splits a product or an eigenproblem over several moves the last bits.
+def single_thread() -> Iterator[None]:
+    """Run torch on one thread: splitting a product or an eigenproblem over several changes the last bits.
 
-    A codec is then the same on any number of cores.  The number is one for all threads of a process, so only one of them
-    sets it at a time.
+    The codec is then the same on any number of cores.  The setting is global, hence the lock.
     """
     with _threads_lock:
         threads = torch.get_num_threads()
@@ -191,99 +193,104 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def _balanced_rotation(left: Tensor, width: int) -> Tensor:
-    """(dim, padded): the residuals' principal axes, dealt out so that every subspace gets its share of the variance.
+def _balanced_rotation(residual: Tensor, width: int) -> Tensor:
+    """Rotation (dim, padded dim) to the principal axes of the residuals, with similar variances in all subspaces.
 
-    Each axis, strongest first, goes to the open subspace whose variances multiply to the least so far: with one byte to
-    every subspace that is what keeps the total error small.
+    Each axis, strongest first, goes to the subspace with the least product of variances that still has room.
     """
-    dim = left.shape[1]
-    with one_thread():
-        variances, axes = torch.linalg.eigh((left.T @ left / len(left)).double().cpu())
+    dim = residual.shape[1]
+    with single_thread():
+        variances, axes = torch.linalg.eigh((residual.T @ residual / len(residual)).double().cpu())
     order = variances.argsort(descending=True).tolist()
-    logs = [math.log(max(float(variances[axis]), 1e-12)) for axis in order] + [math.log(1e-12)] * (padded(dim) - dim)
-    subspaces: list[list[int]] = [[] for _ in range(padded(dim) // width)]
+    logs = [math.log(max(float(variances[axis]), 1e-12)) for axis in order]
+    logs += [math.log(1e-12)] * (padded_dim(dim) - dim)
+    subspaces: list[list[int]] = [[] for _ in range(padded_dim(dim) // width)]
     products = [0.0] * len(subspaces)
     for rank, log in enumerate(logs):
         to = min((s for s in range(len(subspaces)) if len(subspaces[s]) < width), key=lambda s: (products[s], s))
         subspaces[to].append(rank)
         products[to] += log - logs[-1] + 1.0
     layout = list(itertools.chain.from_iterable(subspaces))
-    rotation = torch.zeros(dim, padded(dim), device=left.device)
+    rotation = torch.zeros(dim, padded_dim(dim), device=residual.device)
     for column, rank in enumerate(layout):
         if rank < dim:
-            rotation[:, column] = axes[:, order[rank]].float().to(left.device)
+            rotation[:, column] = axes[:, order[rank]].float().to(residual.device)
     return rotation
 
 
 def _pad(rows: Tensor) -> Tensor:
-    return torch.nn.functional.pad(rows, (0, padded(rows.shape[1]) - rows.shape[1]))
+    """Pad rows with zeros to the padded dimension."""
+    return torch.nn.functional.pad(rows, (0, padded_dim(rows.shape[1]) - rows.shape[1]))
 
 
 def _to_int8(centroids: Array) -> tuple[Array, Array]:
+    """Round centroids to int8 with one scale each."""
     scales = np.maximum(np.abs(centroids).max(axis=1), 1e-12).astype(np.float32) / np.float32(127)
     return np.rint(centroids / scales[:, None]).astype(np.int8), scales
 
 
-def _fit_codebooks(left: Array, along: Array, offsets: Array, bits: int) -> tuple[Array, Array]:
-    """Codebooks (layers, subspaces, 256, 8) float16 and thresholds (layers,) for what cells leave (t, padded) of passages.
+def _fit_codebooks(residual: Array, directions: Array, offsets: Array, bits: int) -> tuple[Array, Array]:
+    """Codebooks (layers, subspaces, 256, 8) float16 and thresholds (layers,) for the residuals (t, width) of passages.
 
-    Lloyd's algorithm on all layers together, from normal ones that are finer from layer to layer, each round on what the
-    predictions of the last one missed.  The first rounds see a quarter of the passages; what one layer gains another may
-    lose, so of the others the best is taken.  A codeword that nothing in the sample is near keeps its place, so that a
-    codec made from a handful of vectors still serves those that are added later.
+    Runs Lloyd's algorithm on all layers together, from random codewords that are finer in each layer.  Each round fits
+    the remainders after the predictions of the round before.  The first rounds use a quarter of the passages.  A round
+    may increase the error, so the best of the later rounds is kept.  Codewords without samples stay, so a codec fitted
+    on a few vectors still serves those added later.
     """
-    books = _first_codebooks(left, LAYERS[bits])
-    thresholds = _thresholds((left**2).sum(axis=1), bits, len(books))
+    books = _initial_codebooks(residual, LAYERS[bits])
+    thresholds = _fit_thresholds((residual**2).sum(axis=1), bits, len(books))
     best, least = (books.astype(np.float16), thresholds), math.inf
-    few = offsets[: max(2, len(offsets) // 4)]
+    subset = offsets[: max(2, len(offsets) // 4)]
     rounds = ROUGH_ROUNDS + CODEBOOK_ROUNDS
     with progress("fitting codewords", total=rounds, unit="rounds") as bar:
         for number in range(rounds):
-            edges = few if number < ROUGH_ROUNDS else offsets
-            targets, stored = left[: edges[-1]], books.astype(np.float16)
+            edges = subset if number < ROUGH_ROUNDS else offsets
+            targets, stored = residual[: edges[-1]], books.astype(np.float16)
             streams, starts, restored = encode_residuals(
-                targets, along[: edges[-1]], edges, stored.astype(np.float32), thresholds
+                targets, directions[: edges[-1]], edges, stored.astype(np.float32), thresholds
             )
-            used, references, places, _ = unpacked(edges, streams, starts, books.shape[1])
-            # A bit a dimension more would leave a quarter of the error.
-            error = float(((targets - restored) ** 2).sum(axis=1).mean()) * 4.0 ** (float(used.mean()) - bits)
+            layer_counts, references, positions, _ = unpack_streams(edges, streams, starts, books.shape[1])
+            # Correct for the bits used: one more bit a dimension would leave a quarter of the error.
+            error = float(((targets - restored) ** 2).sum(axis=1).mean()) * 4.0 ** (float(layer_counts.mean()) - bits)
             if number >= ROUGH_ROUNDS and error < least:
                 best, least = (stored, thresholds), error
-            missed = np.empty_like(targets)
-            residuals.predictions(references, edges, restored, missed)
-            np.subtract(targets, missed, out=missed)
-            thresholds = _thresholds((missed**2).sum(axis=1), bits, len(books))
-            _refit(books, missed, used, streams, places)
+            remainder = np.empty_like(targets)
+            residuals.predict(references, edges, restored, remainder)
+            np.subtract(targets, remainder, out=remainder)
+            thresholds = _fit_thresholds((remainder**2).sum(axis=1), bits, len(books))
+            _refit_codebooks(books, remainder, layer_counts, streams, positions)
             bar.advance(1)
     return best
 
 
-def _first_codebooks(left: Array, layers: int) -> Array:
-    """Normal codewords (layers, subspaces, 256, 8) with the spread of what cells leave, and less from layer to layer."""
-    dim = left.shape[1]
-    prior = max(float((left**2).mean()), 0.1 / dim)
-    spread = np.sqrt(((left**2).sum(axis=0) + PRIOR_WEIGHT * prior) / (len(left) + PRIOR_WEIGHT))
+def _initial_codebooks(residual: Array, layers: int) -> Array:
+    """Normal codewords (layers, subspaces, 256, 8) scaled to the residuals, smaller in each layer."""
+    dim = residual.shape[1]
+    prior = max(float((residual**2).mean()), 0.1 / dim)
+    spread = np.sqrt(((residual**2).sum(axis=0) + PRIOR_WEIGHT * prior) / (len(residual) + PRIOR_WEIGHT))
     normal = np.random.default_rng(0).standard_normal((CODEWORDS, WIDTH))
     coarsest = 0.8 * normal[None] * spread.reshape(-1, 1, WIDTH)  # (subspaces, 256, 8)
-    return np.stack([coarsest * FINER ** (layer / 2) for layer in range(layers)]).astype(np.float32)
+    return np.stack([coarsest * LAYER_ENERGY_RATIO ** (layer / 2) for layer in range(layers)]).astype(np.float32)
 
 
-def _thresholds(energies: Array, bits: int, layers: int) -> Array:
-    """The energies from which on a vector has one layer more, STEP apart, so that the mean is `bits`, or all but."""
-    ladder = np.float64(STEP) ** np.arange(layers)[::-1]
-    low, high = -30.0, 10.0  # of the logarithm of the last
+def _fit_thresholds(energies: Array, bits: int, layers: int) -> Array:
+    """Fit thresholds, by bisection, so that vectors have `bits` layers on average or slightly fewer.
+
+    Each threshold is THRESHOLD_RATIO times the next.
+    """
+    ladder = np.float64(THRESHOLD_RATIO) ** np.arange(layers)[::-1]
+    low, high = -30.0, 10.0  # bounds of the logarithm of the largest threshold
     for _ in range(50):
         middle = (low + high) / 2
-        many = np.searchsorted(ladder * math.exp(middle), energies, side="right").mean() > bits
-        low, high = (middle, high) if many else (low, middle)
+        too_many = np.searchsorted(ladder * math.exp(middle), energies, side="right").mean() > bits
+        low, high = (middle, high) if too_many else (low, middle)
     return (ladder * math.exp(high)).astype(np.float32)
 
 
-def _refit(books: Array, missed: Array, used: Array, streams: Array, places: Array) -> None:
-    """Move every codeword to the mean of what the other layers leave to it, one layer after another, finest first."""
+def _refit_codebooks(books: Array, remainder: Array, layer_counts: Array, streams: Array, positions: Array) -> None:
+    """Move every codeword to the mean of what the other layers leave to it, layer by layer, finest first."""
     for layer in reversed(range(len(books))):
         sums, counts = np.zeros(books.shape[1:], np.float64), np.zeros(books.shape[1:3], np.int64)
-        residuals.refit_layer(missed, used, streams, places, books, layer, sums, counts)
+        residuals.sum_layer_targets(remainder, layer_counts, streams, positions, books, layer, sums, counts)
         means = (sums / np.maximum(counts, 1)[..., None]).astype(np.float32)
         books[layer] = np.where(counts[..., None] > 0, means, books[layer])

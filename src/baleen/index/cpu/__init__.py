@@ -1,1 +1,1 @@
-"""Search on a CPU: the stages, query tables, worker threads, numba kernels, and the SIMD instructions those need."""
+"""Search on a CPU: stages, query tables, worker threads, numba kernels and their SIMD instructions."""

@@ -1,13 +1,14 @@
-"""Search on the CPU, in stages that score ever fewer passages ever more precisely.
+"""Search on the CPU, in stages that score fewer passages with more precision.
 
     1. cell scores      every centroid against every query and fact vector
-    2. gather           the cells nearest to each query vector; each passage in them collects evidence
-    3. prune            the `candidates` with the most evidence, by the focused score over their centroids
+    2. gather           the nearest cells of each query vector; each passage in them collects evidence
+    3. prune            the `candidates` passages with the most evidence, by the focused score over their centroids
     4. refine           the best `refined` of those, by the focused score over centroids and residual bytes
-    5. score            the best few of those, by the focused score over decoded float32 vectors; the best k are returned
+    5. score            the best 2 k + 32 of those, by the focused score over decoded float32 vectors
 
-Stages 1 to 4 count in int16 steps, stage 5 in float32, so scores are those of `scoring.py` on the decoded vectors.
-With `exact` every passage goes straight to stage 5; where there are no more than `refined`, all go straight to stage 4.
+Stages 1 to 4 count in int16 steps, stage 5 in float32, so scores equal those of `scoring.py` on the decoded vectors.
+With `exact`, every passage goes straight to stage 5.  If at most `refined` passages are allowed, all go straight to
+stage 4.
 """
 
 from __future__ import annotations
@@ -22,18 +23,26 @@ import numpy.typing as npt
 
 from baleen.core.vectors import QueryVectors
 from baleen.index.codec.codec import Codec
-from baleen.index.cpu import kernels
+from baleen.index.cpu.kernels.gather import (
+    gather_evidence,
+    probe_cells,
+    probed_lists,
+    seek_rows,
+    select_largest,
+)
+from baleen.index.cpu.kernels.score import score_by_centroids, score_by_residuals, score_vectors
+from baleen.index.cpu.memory import Scratch, aligned
 from baleen.index.cpu.simd import LANES
 from baleen.index.cpu.tables import Lanes, QueryTables, query_tables
-from baleen.index.cpu.workers import Scratch, Workers
+from baleen.index.cpu.workers import Workers
 from baleen.index.protocol import Focus, SearchOptions
 from baleen.index.segment import Segment
 
 Array = npt.NDArray[Any]
 
-EXACT_BATCH = 512  # passages that are decoded at once
-PROBED, LEAST_PROBES, MOST_PROBES = 1024, 16, 64  # cells: of all of a claim's vectors together, and of each
-SHORTEST_STRETCH, LONGEST_STRETCH = 4096, 65_536  # passages whose evidence is gathered at once
+EXACT_BATCH = 512  # passages decoded at once
+TOTAL_PROBES, MIN_PROBES, MAX_PROBES = 1024, 16, 64  # cells: per claim, and per vector of it
+MIN_CHUNK, MAX_CHUNK = 4096, 65_536  # passages whose evidence is gathered together
 
 ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, out, start, stop
 
@@ -41,13 +50,13 @@ ScoreRows = Callable[[Segment, Array, Array, int, int], None]  # segment, rows, 
 class Limits(NamedTuple):
     """How much of an index a search looks at.
 
-    All vectors of a query together probe about 1,024 cells, each 16 at least and 64 at most, so that a short query looks
-    farther: with 16 cells for each of some 20 vectors, six in a thousand of the best ten of 10,553 real passages lay in
-    cells that nobody probed.
+    The vectors of a claim probe about 1,024 cells together, each vector 16 to 64: short queries probe more per vector.
+    With 16 cells for each of about 20 vectors, 0.6% of the best ten of 10,553 real passages lay in cells that nobody
+    probed.
 
-    The defaults follow measurements (`experiments/benchmarks.md`): with 4,096 refined of 16,384 candidates, 99% of the best ten
-    and 95% of the best hundred that an exact search of an index of 354,282 real passages finds; over 100,000 synthetic
-    ones, whose centroids say less, twice the candidates find a quarter more of them in almost the same time.
+    The defaults follow measurements (`experiments/benchmarks.md`).  On 354,282 real passages, 4,096 refined of 16,384
+    candidates find 99% of the best ten and 95% of the best hundred of an exact search.  On 100,000 synthetic passages,
+    whose centroids are less informative, twice the candidates find a quarter more in almost the same time.
     """
 
     probes: int | None
@@ -56,18 +65,18 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, options: SearchOptions, k: int) -> Limits:
-        """Numbers for a search of k passages, never fewer than it has to return."""
+        """Limits for a search of k passages, never too small to return k."""
         refined = max(4096, 40 * k) if options.refined is None else options.refined
         candidates = max(32_768, 4 * refined) if options.candidates is None else options.candidates
         return cls(options.probes, max(candidates, 2 * k), max(min(refined, candidates), 2 * k))
 
     def probes_of(self, vectors: int) -> int:
-        """The cells that each of a claim's vectors looks into."""
-        return min(MOST_PROBES, max(LEAST_PROBES, PROBED // max(1, vectors))) if self.probes is None else self.probes
+        """Number of cells that each vector of a claim of this many vectors probes."""
+        return min(MAX_PROBES, max(MIN_PROBES, TOTAL_PROBES // max(1, vectors))) if self.probes is None else self.probes
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ScoredRows:
     """Rows of segments with their scores, in no particular order."""
 
     segments: Array
@@ -77,29 +86,30 @@ class Found:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, positions: Array) -> Found:
+    def take(self, positions: Array) -> ScoredRows:
         """The rows at some positions."""
-        return Found(self.segments[positions], self.rows[positions], self.scores[positions])
+        return ScoredRows(self.segments[positions], self.rows[positions], self.scores[positions])
 
-    def with_boosted(self, others: Found, boost: float) -> Found:
-        """Add others, with `boost` on their scores; they replace the same rows here."""
+    def with_boosted(self, others: ScoredRows, boost: float) -> ScoredRows:
+        """Add `others`, with `boost` added to their scores; they replace the same rows."""
         columns = zip(
             (self.segments, self.rows, self.scores), (others.segments, others.rows, others.scores + boost), strict=True
         )
-        left = np.flatnonzero(~np.isin(self._keys, others._keys))
-        return Found(*(np.concatenate([ours[left], theirs]) for ours, theirs in columns))
+        kept = np.flatnonzero(~np.isin(self._keys, others._keys))
+        return ScoredRows(*(np.concatenate([ours[kept], theirs]) for ours, theirs in columns))
 
     @property
     def _keys(self) -> Array:
+        """One number per row: segment and row."""
         return self.segments.astype(np.int64) << 32 | self.rows.astype(np.int64)
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Found:
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> ScoredRows:
         """Rows of each segment, all with score 0."""
         return cls.join([(np.array(part, np.int64), np.zeros(len(part), np.float32)) for part in rows])
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Array, Array]]) -> Found:
+    def join(cls, parts: Sequence[tuple[Array, Array]]) -> ScoredRows:
         """Join the (rows, scores) of each segment."""
         if not parts:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
@@ -121,153 +131,163 @@ class Searcher:
         limits: Limits | None,
         focus: Focus,
         allowed: list[list[Array]],
-    ) -> list[Found]:
+    ) -> list[ScoredRows]:
         """At least the k best allowed passages of each query; without limits, score all of them."""
         return [
             self._find(Lanes.of(query, self.codec, focus), k, limits, rows)
             for query, rows in zip(queries, allowed, strict=True)
         ]
 
-    def score_rows(self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[Found]) -> list[Found]:
+    def score_rows(
+        self, queries: Sequence[QueryVectors], focus: Focus, wanted: Sequence[ScoredRows]
+    ) -> list[ScoredRows]:
         """Score given rows for each query, as a search would."""
         return [
             self.score(Lanes.of(query, self.codec, focus), own) if len(own) else own
             for query, own in zip(queries, wanted, strict=True)
         ]
 
-    def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> Found:
+    def _find(self, lanes: Lanes, k: int, limits: Limits | None, allowed: list[Array]) -> ScoredRows:
+        """`find` for one query; fall back to all allowed passages if the probed cells hold fewer than k."""
         count = sum(int(mask.sum()) for mask in allowed)
-        if limits is None or count <= _rescored(k):
-            return self.score(lanes, _every_row(allowed))
-        found = self.search(lanes, k, limits, allowed, few=count <= limits.refined)
-        enough = len(found) >= min(k, count)  # else the probed cells did not hold as many passages
-        return found if enough else self.score(lanes, _every_row(allowed))
+        if limits is None or count <= _rescore_count(k):
+            return self.score(lanes, _all_rows(allowed))
+        found = self.search(lanes, k, limits, allowed, refine_all=count <= limits.refined)
+        complete = len(found) >= min(k, count)  # else the probed cells held too few passages
+        return found if complete else self.score(lanes, _all_rows(allowed))
 
-    def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array], *, few: bool) -> Found:
-        """At least the k best allowed passages, and maybe some that score lower; refine all of them if they are `few`."""
-        if few and self.codec.bits == 16:
-            return self.score(lanes, _every_row(allowed))
+    def search(self, lanes: Lanes, k: int, limits: Limits, allowed: Sequence[Array], *, refine_all: bool) -> ScoredRows:
+        """At least the k best allowed passages, possibly with others that score lower.
+
+        `refine_all` skips the stages that select candidates, for few allowed passages.
+        """
+        if refine_all and self.codec.bits == 16:
+            return self.score(lanes, _all_rows(allowed))
         tables = self.tables(lanes)
-        if few:
-            found = _every_row(allowed)
+        if refine_all:
+            found = _all_rows(allowed)
         else:
             found = self.gather(lanes, tables, limits, allowed)
             found = self.prune(lanes, tables, found)
-            found = found.take(kernels.select_largest(found.scores, limits.refined))
+            found = found.take(select_largest(found.scores, limits.refined))
         if self.codec.bits != 16:
             found = self.refine(lanes, tables, found)
-            found = found.take(kernels.select_largest(found.scores, _rescored(k)))
+            found = found.take(select_largest(found.scores, _rescore_count(k)))
         return self.score(lanes, found)
 
-    def score(self, lanes: Lanes, found: Found) -> Found:
-        """Focused score in float32 over decoded vectors; its bits do not depend on the other passages."""
+    def score(self, lanes: Lanes, found: ScoredRows) -> ScoredRows:
+        """Focused score in float32 over decoded vectors; a passage's score does not depend on the others."""
 
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
             for first in range(start, stop, EXACT_BATCH):
                 part = slice(first, min(first + EXACT_BATCH, stop))
                 vectors, lengths = decode_rows(self.codec, segment, rows[part])
                 matches = np.empty((len(lengths), lanes.blocks, LANES), np.float32)
-                kernels.score_vectors(vectors, lengths, lanes.queries, matches)
+                score_vectors(vectors, lengths, lanes.queries, matches)
                 out[part] = lanes.focused(matches)
 
-        return self._by_segment(found, score, np.float32, smallest=8)
+        return self._by_segment(found, score, np.float32, min_size=8)
 
     def tables(self, lanes: Lanes) -> QueryTables:
         """The lookup tables of a query."""
         return query_tables(self.codec, lanes, self._workers, self._scratch)
 
-    def gather(self, lanes: Lanes, tables: QueryTables, limits: Limits, allowed: Sequence[Array]) -> Found:
+    def gather(self, lanes: Lanes, tables: QueryTables, limits: Limits, allowed: Sequence[Array]) -> ScoredRows:
         """The passages with the most evidence in the cells that the claim's vectors probe; facts do not probe."""
         scores, block_best = tables.cells.steps, tables.cells.block_best
         probes = min(limits.probes_of(lanes.lanes[0]), self.codec.cells)
         cells = np.empty((lanes.lanes[0], probes), np.int32)
         self._workers.share(
-            len(cells), lambda start, stop: kernels.probe_cells(scores, block_best, cells, start, stop), smallest=8
+            len(cells), lambda start, stop: probe_cells(scores, block_best, cells, start, stop), min_size=8
         )
         parts = [
-            self._evidence(segment, kernels.probed_lists(segment.cells, segment.cell_offsets, scores, cells), mask)
+            self._evidence(segment, probed_lists(segment.cells, segment.cell_offsets, scores, cells), mask)
             for segment, mask in zip(self.segments, allowed, strict=True)
         ]
-        found = Found.join(parts)
-        return found.take(kernels.select_largest(found.scores, limits.candidates))
+        found = ScoredRows.join(parts)
+        return found.take(select_largest(found.scores, limits.candidates))
 
     def _evidence(self, segment: Segment, lists: tuple[Array, Array, Array], allowed: Array) -> tuple[Array, Array]:
-        """The passages in the probed lists with their evidence, the same for any number of threads."""
-        (starts, ends, gains), stretch = lists, _stretch_length(len(segment))
-        stretches = range(0, len(segment), stretch)
+        """The passages in the probed lists with their evidence; the same for any number of threads."""
+        (starts, ends, gains), size = lists, _chunk_size(len(segment))
+        chunks = range(0, len(segment), size)
         rows = self._scratch.rows.shaped(len(segment))
         evidence = self._scratch.evidence.shaped(len(segment))
-        counts = [0] * len(stretches)
+        counts = [0] * len(chunks)
 
         def run(start: int, stop: int) -> None:
-            tally = self._scratch.tally.shaped(stretch, 2)
-            places = kernels.skip_rows(segment.postings, starts, ends, start * stretch)
+            tally = self._scratch.tally.shaped(size, 2)
+            positions = seek_rows(segment.postings, starts, ends, start * size)
             for number in range(start, stop):
-                part = slice(number * stretch, min((number + 1) * stretch, len(segment)))
-                counts[number] = kernels.gather(
-                    segment.postings, places, ends, gains, allowed, part.start, part.stop, tally,
+                part = slice(number * size, min((number + 1) * size, len(segment)))
+                counts[number] = gather_evidence(
+                    segment.postings, positions, ends, gains, allowed, part.start, part.stop, tally,
                     rows[part], evidence[part],
                 )  # fmt: skip
 
-        self._workers.share(len(stretches), run)
-        filled = [slice(first, first + count) for first, count in zip(stretches, counts, strict=True)]
+        self._workers.share(len(chunks), run)
+        filled = [slice(first, first + count) for first, count in zip(chunks, counts, strict=True)]
         return np.concatenate([rows[part] for part in filled]), np.concatenate([evidence[part] for part in filled])
 
-    def prune(self, lanes: Lanes, tables: QueryTables, found: Found) -> Found:
+    def prune(self, lanes: Lanes, tables: QueryTables, found: ScoredRows) -> ScoredRows:
         """Score passages over their centroids."""
         score_bytes = tables.cells.bytes
 
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
-            kernels.prune(score_bytes, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop)
+            score_by_centroids(
+                score_bytes, segment.codes, segment.offsets, rows, lanes.lanes, lanes.keep, out, start, stop
+            )
 
         return self._by_segment(found, score)
 
-    def refine(self, lanes: Lanes, tables: QueryTables, found: Found) -> Found:
+    def refine(self, lanes: Lanes, tables: QueryTables, found: ScoredRows) -> ScoredRows:
         """Score passages over their centroids and residual bytes."""
         scores, lookup = tables.cells.steps, tables.lookup
 
         def score(segment: Segment, rows: Array, out: Array, start: int, stop: int) -> None:
-            kernels.refine(
-                scores, lookup.entries, lookup.lane_offsets, self.codec.subspaces, segment.codes, segment.offsets, segment.residuals,
-                segment.residual_offsets, rows, lanes.lanes, lanes.keep, out, start, stop,
+            score_by_residuals(
+                scores, lookup.entries, lookup.lane_offsets, self.codec.subspaces, segment.codes, segment.offsets,
+                segment.residuals, segment.residual_offsets, rows, lanes.lanes, lanes.keep, out, start, stop,
             )  # fmt: skip
 
         return self._by_segment(found, score)
 
-    def _by_segment(self, found: Found, score: ScoreRows, kind: npt.DTypeLike = np.int32, smallest: int = 64) -> Found:
+    def _by_segment(
+        self, found: ScoredRows, score: ScoreRows, kind: npt.DTypeLike = np.int32, min_size: int = 64
+    ) -> ScoredRows:
         """Score the rows found in each segment, in ascending order, shared between threads."""
         parts = []
         for number, segment in enumerate(self.segments):
             rows = np.sort(found.rows[found.segments == number])
             out = np.empty(len(rows), kind)
-            self._workers.share(len(rows), partial(score, segment, rows, out), smallest=smallest)
+            self._workers.share(len(rows), partial(score, segment, rows, out), min_size=min_size)
             parts.append((rows, out))
-        return Found.join(parts)
+        return ScoredRows.join(parts)
 
 
-def _every_row(allowed: Sequence[Array]) -> Found:
+def _all_rows(allowed: Sequence[Array]) -> ScoredRows:
     """All allowed passages, with score 0."""
     rows = [np.flatnonzero(mask) for mask in allowed]
-    return Found.join([(part, np.zeros(len(part), np.float32)) for part in rows])
+    return ScoredRows.join([(part, np.zeros(len(part), np.float32)) for part in rows])
 
 
-def _rescored(k: int) -> int:
-    """Passages to score again in float32, so that the k best are among them."""
+def _rescore_count(k: int) -> int:
+    """Number of passages to score in float32 so that the k best are among them."""
     return 2 * k + 32
 
 
-def _stretch_length(passages: int) -> int:
-    """Passages whose evidence is gathered at once: a fourth of all, as far as the cache holds them."""
-    return min(LONGEST_STRETCH, max(SHORTEST_STRETCH, -(-passages // 4)))
+def _chunk_size(passages: int) -> int:
+    """Passages whose evidence is gathered together: a quarter of all, within what the cache holds."""
+    return min(MAX_CHUNK, max(MIN_CHUNK, -(-passages // 4)))
 
 
 def decode_rows(codec: Codec, segment: Segment, rows: Array) -> tuple[Array, Array]:
     """Decode passages: their vectors end to end, in the mapped space, and their lengths.
 
-    Four spare rows of zeros follow, which `score_vectors` may read.
+    Four rows of zeros follow, which `score_vectors` may read.
     """
     lengths = segment.offsets[rows + 1] - segment.offsets[rows]
-    vectors = kernels.aligned((int(lengths.sum()) + 4, codec.width), np.float32)
+    vectors = aligned((int(lengths.sum()) + 4, codec.width), np.float32)
     vectors[-4:] = 0
     if segment.vectors is None:
         codec.decode_rows(segment.encoded, rows, vectors)

@@ -167,7 +167,7 @@ class VerdictTask(CrossEncoderTask[VerdictExample | VerdictSource, int]):
 
     def lay(self, record: VerdictExample | VerdictSource, rng: np.random.Generator, /) -> tuple[list[CrossInput], int]:
         read = record.drawn(rng)
-        return [self.inputs.evidence(read.query)[0].at_start()], self.labels.index(read.label)
+        return [self.inputs.evidence(read.query)[0].at_cls()], self.labels.index(read.label)
 
     def targets(self, wanted: Sequence[int]) -> dict[str, Tensor]:
         return {"labels": torch.tensor(wanted)}

@@ -60,14 +60,14 @@ def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> 
     """All passages of these hops, begun to be read."""
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    reading.inputs.learn_queries(hop.query for hop in hops)
-    reading.inputs.learn((each for own in passages for each in own), sentences=True)
+    reading.inputs.cache_queries(hop.query for hop in hops)
+    reading.inputs.cache_passages((each for own in passages for each in own), sentences=True)
     laid = [reading.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
     windows = [
         [(each.pid, row) for each, rows in zip(own, found, strict=True) for row in rows]
         for own, found in zip(passages, laid, strict=True)
     ]
-    said = reading.launch(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
+    said = reading.submit(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
     return partial(_places, windows, said)
 
 

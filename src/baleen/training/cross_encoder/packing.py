@@ -88,7 +88,7 @@ class Packed:
         positions = self.positions + first_position(model.backbone)
         with attending_within(model.backbone, self.texts):
             hidden = model.encode(self.ids, self.types, position_ids=positions)
-        return model.read(head, hidden.squeeze(0).index_select(0, self.places))
+        return model.apply_head(head, hidden.squeeze(0).index_select(0, self.places))
 
 
 def can_pack(model: CrossModel, inputs: CrossInputs) -> bool:

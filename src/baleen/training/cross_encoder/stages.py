@@ -22,7 +22,7 @@ from typing import Any
 from baleen.core.errors import DatasetError
 from baleen.core.files import read_all_records
 from baleen.data.example import Example
-from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve_folder
+from baleen.models.checkpoint import AVERAGED, FORMATS, read_json, resolve_folder
 from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.folder import component_folder
 from baleen.training.cross_encoder.condenser_examples import (
@@ -107,7 +107,7 @@ class CrossEncoderTraining:
         then is what the condenser has to leave.  The last hop counts all the gold passages that are left as found, so that
         the condenser learns from them too.
         """
-        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.named_bonus
+        haystacks, depth, bonus = self.rounds.haystacks("retriever"), self.plan.depth, self.plan.mention_boost
         names = TitleMentions(self.world) if bonus else None
         where = {question.example.qid: question.collection for question in questions}
         seen: dict[str, list[str]] = {qid: [] for qid in where}
@@ -189,7 +189,7 @@ class CrossEncoderTraining:
     def _origin(self, origin: str | Path, heads: Sequence[str]) -> CrossEncoder:
         """Heads of a backbone, or a cross-encoder to go on from."""
         source = resolve_folder(origin)
-        if read_json(source / "config.json").get("format") in OURS:
+        if read_json(source / "config.json").get("format") in FORMATS:
             return CrossEncoder.load(component_folder(source, heads[0]), device=self.rounds.device, trainable=True)
         chosen = {head: self.plan.heads[head] for head in (HEADS if self.plan.shared else heads)}
         return CrossEncoder.from_backbone(source, chosen, self.plan.inputs, device=self.rounds.device)

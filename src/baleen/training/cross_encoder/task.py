@@ -156,7 +156,7 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
         reading.outputs(self.head)  # which says so where there is no such head
         self.reading, self.records, self.config = reading, records, config or ReadingTraining()
         self.weights: Weights = {}
-        self.inputs = reading.inputs.remembering(self.config.remembered)
+        self.inputs = reading.inputs.with_cache_size(self.config.remembered)
         self._packing = _packing(reading, self.config.packing)
         for record in records:
             self.check(record)

@@ -28,7 +28,7 @@ from baleen.core.errors import DatasetError
 from baleen.core.files import read_records
 from baleen.core.machine import StageTimer
 from baleen.core.types import Ranking
-from baleen.models.checkpoint import AVERAGED, OURS, read_json, resolve_folder
+from baleen.models.checkpoint import AVERAGED, FORMATS, read_json, resolve_folder
 from baleen.models.encoder import Encoder
 from baleen.models.markup import passage_text
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
@@ -100,7 +100,7 @@ class HopOrderTraining:
     def _start(self, folder: Path) -> Mapping[str, Any]:
         assert self.plan.backbone is not None
         source, device, dtype = resolve_folder(self.plan.backbone), self.device, self._dtype
-        if read_json(source / "config.json").get("format") in OURS:
+        if read_json(source / "config.json").get("format") in FORMATS:
             encoder = Encoder.load(source, device, dtype, trainable=True)
             encoder = encoder.with_settings(**to_mapping(self.plan.encoder))
         else:

@@ -27,12 +27,11 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import sdpa_kernel
 
 from baleen.core.config import to_mapping
 from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.progress import Bar, progress
-from baleen.models.device import ATTENTION, best_dtype
+from baleen.models.device import best_dtype, disable_cudnn_attention
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.distributed import average_gradients, local_device, process_group
 from baleen.training.loop.logs import Cost, Load, Meter, Speed, StepReport, TrainLog, Work, means, peak
@@ -144,6 +143,7 @@ class Trainer(Generic[AnyBatch]):
     def _training(self) -> Iterator[None]:
         before, precision = self._module.training, torch.get_float32_matmul_precision()
         self._module.to(self._device).train()
+        disable_cudnn_attention(self._device)
         if self._rounded and self._device.type == "cuda":
             torch.set_float32_matmul_precision("high")  # scores of vectors that a bfloat16 backbone made need no more
         try:
@@ -222,7 +222,7 @@ class Trainer(Generic[AnyBatch]):
         self._meter.add(StepReport(self._counters.step, lr, means(values), norm, load))
 
     def _backward(self, part: AnyBatch) -> dict[str, Tensor]:
-        with sdpa_kernel(ATTENTION), torch.autocast(self._device.type, self._dtype, enabled=self._rounded):
+        with torch.autocast(self._device.type, self._dtype, enabled=self._rounded):
             found = self._loss(part)
         values = {"loss": found} if isinstance(found, Tensor) else dict(found)
         (values["loss"] / self._config.accumulate).backward()  # type: ignore[no-untyped-call]

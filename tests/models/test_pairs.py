@@ -75,7 +75,7 @@ def assert_well_formed(row: CrossInput, config: CrossConfig) -> None:
 
 
 def assert_marked(rows: Sequence[CrossInput], texts: dict[int, str], config: CrossConfig) -> None:
-    """That every text stands once behind a marker of its own, whole or, where it is too long alone, its beginning."""
+    """Assert that every text follows a marker once, whole or, if it is too long alone, cut."""
     marker = token("[MASK]")
     for row in rows:
         assert_well_formed(row, config)
@@ -99,7 +99,7 @@ def assert_keeps_the_claim(row: CrossInput, query: Query, config: CrossConfig) -
 def laid_by_definition(
     inputs: CrossInputs, query: Query, passage: Passage
 ) -> list[tuple[list[int], list[int], list[int]]]:
-    """Ids, places and keys of every window, sentence by sentence."""
+    """A slow reference: ids, places and keys of every window, sentence by sentence."""
     left = inputs._query(query)
     room = inputs.config.length - 3 - len(left)
     title = tokens(passage.title)[: room // 4]
@@ -122,14 +122,12 @@ def laid_by_definition(
 
 @UNHURRIED
 @given(QUERIES, st.lists(PASSAGES, max_size=3), CONFIGS)
-def test_passages_beside_one_query_are_laid_out_as_the_definition_has_it(
-    query: Query, passages: list[Passage], config: CrossConfig
-) -> None:
+def test_sentence_layout_equals_a_slow_reference(query: Query, passages: list[Passage], config: CrossConfig) -> None:
     for learnt in (False, True):
         inputs = with_config(config)
         if learnt:
-            inputs.learn_queries([query])
-            inputs.learn(passages, sentences=True)
+            inputs.cache_queries([query])
+            inputs.cache_passages(passages, sentences=True)
         for passage, rows in zip(passages, inputs.sentences_of(query, passages), strict=True):
             laid = [(list(row.ids), row.places, row.keys) for row in rows]
             assert laid == laid_by_definition(inputs, query, passage)
@@ -181,7 +179,7 @@ def test_a_passage_is_read_to_its_end_in_windows_under_its_title(
 
 @UNHURRIED
 @given(QUERIES, CONFIGS)
-def test_evidence_words_cut_exactly_their_tokens_out_of_the_facts(query: Query, config: CrossConfig) -> None:
+def test_evidence_words_span_exactly_their_tokens(query: Query, config: CrossConfig) -> None:
     row, words = with_config(config).evidence(query)
     assert_well_formed(row, config)
     assert (row.places[0], row.keys[0]) == (0, -1)
@@ -227,8 +225,8 @@ def test_each_stage_reads_its_own_layout() -> None:
     assert shown(evidence) == "[CLS] a b [SEP] c | d # e [SEP]"
     assert evidence.places == [0, 4, 5, 6, 8]
     assert [word.fact for word in words] == [0, 0, 0, 1]
-    assert evidence.at_start().places == evidence.at_start().keys == [0]
-    assert evidence.at_start().ids == evidence.ids
+    assert evidence.at_cls().places == evidence.at_cls().keys == [0]
+    assert evidence.at_cls().ids == evidence.ids
 
 
 def test_a_claim_of_5000_words_leaves_room_for_facts_and_passage() -> None:
@@ -243,7 +241,7 @@ def test_a_claim_of_5000_words_leaves_room_for_facts_and_passage() -> None:
     assert INPUTS.evidence(query)[1]
 
 
-def test_a_passage_without_a_sentence_has_no_marker_and_still_one_window_as_a_whole() -> None:
+def test_an_empty_passage_has_one_window_without_markers() -> None:
     empty = Passage("p", "", "")
     assert INPUTS.sentences(Query("a"), empty) == []
     assert INPUTS.sentences(Query("a"), Passage.from_sentences("p", "t", ["", " "])) == []
@@ -259,7 +257,7 @@ def test_a_passage_of_2000_sentences_is_read_whole() -> None:
     assert_marked(rows, dict(enumerate(passage.sentences)), INPUTS.config)
 
 
-def test_facts_over_the_limit_give_way_oldest_first_and_the_claim_keeps_half() -> None:
+def test_oldest_facts_are_dropped_and_the_claim_keeps_half() -> None:
     facts = tuple(Fact("p", hop, "", "abcd"[hop] * 3, 0.0, hop) for hop in range(4))  # three tokens each
     inputs = cross_inputs(length=64, query_length=16)
 
@@ -319,7 +317,7 @@ def test_a_batch_is_padded_and_knows_sides_rows_and_places() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"query_length": 7}, "query_length = 7, which should be at least 8"),
+        ({"query_length": 7}, "query_length = 7, expected at least 8"),
         ({"length": 271}, "set it to at least 272"),
         ({"marker": "[M]"}, r"no token '\[M\]'"),
     ],

@@ -29,27 +29,27 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def reading(backbone: Path) -> CrossEncoder:
+def cross_encoder(backbone: Path) -> CrossEncoder:
     return CrossEncoder.from_backbone(backbone, dtype=torch.float32)
 
 
 @pytest.fixture
-def saved(reading: CrossEncoder, tmp_path: Path) -> Path:
-    reading.save(tmp_path / "reading")
-    return tmp_path / "reading"
+def saved(cross_encoder: CrossEncoder, tmp_path: Path) -> Path:
+    cross_encoder.save(tmp_path / "cross-encoder")
+    return tmp_path / "cross-encoder"
 
 
-def sentence_rows(reading: CrossEncoder) -> list[CrossInput]:
-    """Rows of very different lengths, with from one place to dozens."""
+def sentence_rows(cross_encoder: CrossEncoder) -> list[CrossInput]:
+    """Rows of very different lengths, with one place to dozens."""
     long = Passage.from_sentences("long", "Whales", ["Humpback whales feed there in winter."] * 30)
     pairs = [(query, passage) for query in QUERIES for passage in CORPUS[::2]] + [(QUERIES[1], long)]
-    return [row for query, passage in pairs for row in reading.inputs.sentences(query, passage)]
+    return [row for query, passage in pairs for row in cross_encoder.inputs.sentences(query, passage)]
 
 
-def scores_of(reading: CrossEncoder) -> dict[str, np.ndarray[Any, Any]]:
-    """What every head says of some rows, end to end."""
-    rows = sentence_rows(reading)[:4]
-    return {head: np.concatenate(reading.score(head, rows)) for head in reading.model.heads}
+def scores_of(cross_encoder: CrossEncoder) -> dict[str, np.ndarray[Any, Any]]:
+    """The scores of every head for four rows, end to end."""
+    rows = sentence_rows(cross_encoder)[:4]
+    return {head: np.concatenate(cross_encoder.score(head, rows)) for head in cross_encoder.model.heads}
 
 
 def assert_same_scores(one: CrossEncoder, other: CrossEncoder) -> None:
@@ -59,57 +59,59 @@ def assert_same_scores(one: CrossEncoder, other: CrossEncoder) -> None:
         np.testing.assert_allclose(found[head], expected[head], atol=1e-5)
 
 
-def test_a_score_does_not_depend_on_its_batch_and_rows_keep_their_order(reading: CrossEncoder) -> None:
-    rows = sentence_rows(reading)
-    assert len(rows) * max(map(len, rows)) > reading.batch_tokens, "more than one batch"
-    together = reading.score("sentences", rows)
+def test_scores_do_not_depend_on_batches_and_keep_order(cross_encoder: CrossEncoder) -> None:
+    rows = sentence_rows(cross_encoder)
+    assert len(rows) * max(map(len, rows)) > cross_encoder.batch_tokens, "more than one batch"
+    together = cross_encoder.score("sentences", rows)
     for row, found in zip(rows, together, strict=True):
         assert found.shape == (len(row.places), 1)
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found, reading.score("sentences", [row])[0], atol=1e-5)
+        np.testing.assert_allclose(found, cross_encoder.score("sentences", [row])[0], atol=1e-5)
     assert len({float(found[0, 0]) for found in together}) > len(together) // 2, "rows differ, so order shows"
 
 
-def test_nothing_in_nothing_out(reading: CrossEncoder) -> None:
-    assert reading.score("sentences", []) == []
+def test_an_empty_list_gives_an_empty_list(cross_encoder: CrossEncoder) -> None:
+    assert cross_encoder.score("sentences", []) == []
 
 
-def test_each_head_has_the_outputs_of_its_shape(reading: CrossEncoder) -> None:
-    row = reading.inputs.evidence(QUERIES[1])[0]
-    assert reading.outputs("verifier") == ("supported", "not supported")
-    assert reading.outputs("answerer") == ("start", "end", "span", "yes", "no")
+def test_each_head_has_the_outputs_of_its_shape(cross_encoder: CrossEncoder) -> None:
+    row = cross_encoder.inputs.evidence(QUERIES[1])[0]
+    assert cross_encoder.outputs("verifier") == ("supported", "not supported")
+    assert cross_encoder.outputs("answerer") == ("start", "end", "span", "yes", "no")
     for head in HEADS:
-        (found,) = reading.score(head, [row])
-        assert found.shape == (len(row.places), len(reading.outputs(head)))
+        (found,) = cross_encoder.score(head, [row])
+        assert found.shape == (len(row.places), len(cross_encoder.outputs(head)))
 
 
-def test_claim_and_passage_attend_to_each_other(reading: CrossEncoder) -> None:
-    one, other = ((reading.inputs.sentence(Query(text), "Vardal", "A harbour town.")) for text in ("whales", "opera"))
-    first, second = reading.score("reranker", [one, other])
+def test_claim_and_passage_attend_to_each_other(cross_encoder: CrossEncoder) -> None:
+    one, other = (
+        (cross_encoder.inputs.sentence(Query(text), "Vardal", "A harbour town.")) for text in ("whales", "opera")
+    )
+    first, second = cross_encoder.score("reranker", [one, other])
     assert not np.allclose(first, second, atol=1e-5)
 
 
-def test_saved_and_loaded_it_gives_the_same_scores(reading: CrossEncoder, saved: Path, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_gives_the_same_scores(cross_encoder: CrossEncoder, saved: Path, tmp_path: Path) -> None:
     loaded = CrossEncoder.load(saved, dtype=torch.float32)
-    assert loaded.config == reading.config
-    assert_same_scores(loaded, reading)
+    assert loaded.config == cross_encoder.config
+    assert_same_scores(loaded, cross_encoder)
     loaded.save(tmp_path / "again")
     for file in ("model.safetensors", "tokenizer.json", "config.json", "backbone.json"):
         assert (tmp_path / "again" / file).read_bytes() == (saved / file).read_bytes()
 
 
 def test_notes_travel_with_it(backbone: Path, tmp_path: Path) -> None:
-    reading = CrossEncoder.from_backbone(backbone, RERANKER)
-    assert reading.notes == {}
-    reading.notes["untrained"] = True
-    reading.save(tmp_path / "noted")
+    cross_encoder = CrossEncoder.from_backbone(backbone, RERANKER)
+    assert cross_encoder.notes == {}
+    cross_encoder.notes["untrained"] = True
+    cross_encoder.save(tmp_path / "noted")
     assert CrossEncoder.load(tmp_path / "noted").notes == {"untrained": True}
 
 
-def test_bfloat16_is_close_and_cannot_be_saved(reading: CrossEncoder, saved: Path) -> None:
+def test_bfloat16_is_close_and_cannot_be_saved(cross_encoder: CrossEncoder, saved: Path) -> None:
     rounded = CrossEncoder.load(saved, dtype=torch.bfloat16)
     autocast = CrossEncoder.load(saved, dtype=torch.bfloat16, trainable=True)
-    expected = scores_of(reading)
+    expected = scores_of(cross_encoder)
     for other in (rounded, autocast):
         for head, found in scores_of(other).items():
             assert found.dtype == np.float32
@@ -119,39 +121,39 @@ def test_bfloat16_is_close_and_cannot_be_saved(reading: CrossEncoder, saved: Pat
     autocast.save(saved)
 
 
-def test_the_same_seed_gives_the_same_heads(backbone: Path, reading: CrossEncoder) -> None:
+def test_the_same_seed_gives_the_same_heads(backbone: Path, cross_encoder: CrossEncoder) -> None:
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
     again, other = (CrossEncoder.from_backbone(backbone, seed=seed, dtype=torch.float32) for seed in (0, 1))
     assert torch.equal(torch.random.get_rng_state(), before), "nobody else's dice are thrown"
-    assert_same_scores(again, reading)
-    assert not np.allclose(scores_of(other)["sentences"], scores_of(reading)["sentences"], atol=1e-3)
+    assert_same_scores(again, cross_encoder)
+    assert not np.allclose(scores_of(other)["sentences"], scores_of(cross_encoder)["sentences"], atol=1e-3)
 
 
 def test_gradients_reach_backbone_and_head(saved: Path) -> None:
-    reading = CrossEncoder.load(saved, trainable=True)
-    rows = sentence_rows(reading)[:3]
-    scores = reading.model("sentences", reading.inputs.batch(rows))
+    cross_encoder = CrossEncoder.load(saved, trainable=True)
+    rows = sentence_rows(cross_encoder)[:3]
+    scores = cross_encoder.model("sentences", cross_encoder.inputs.batch(rows))
     assert scores.shape == (sum(len(row.places) for row in rows), 1)
     torch.autograd.backward(scores.sum())
-    assert all(parameter.grad is not None for parameter in reading.model.backbone.parameters())
-    assert reading.model.heads["sentences"].output.weight.grad is not None
-    assert reading.model.heads["facts"].output.weight.grad is None
+    assert all(parameter.grad is not None for parameter in cross_encoder.model.backbone.parameters())
+    assert cross_encoder.model.heads["sentences"].output.weight.grad is not None
+    assert cross_encoder.model.heads["facts"].output.weight.grad is None
 
 
-def test_a_head_that_it_lacks_is_named_with_those_that_it_has(backbone: Path) -> None:
-    reading = CrossEncoder.from_backbone(backbone, {name: HEADS[name] for name in ("sentences", "facts")})
+def test_an_unknown_head_is_refused(backbone: Path) -> None:
+    cross_encoder = CrossEncoder.from_backbone(backbone, {name: HEADS[name] for name in ("sentences", "facts")})
     with pytest.raises(CheckpointError, match="no head 'verifier', only sentences, facts"):
-        reading.score("verifier", sentence_rows(reading)[:1])
+        cross_encoder.score("verifier", sentence_rows(cross_encoder)[:1])
     with pytest.raises(CheckpointError, match="no head 'sentence'"):
-        reading.outputs("sentence")
+        cross_encoder.outputs("sentence")
 
 
 def test_a_head_may_have_three_labels(backbone: Path, tmp_path: Path) -> None:
     CrossEncoder.from_backbone(backbone, {"verifier": HeadConfig(THREE_LABELS, pooled=True)}).save(tmp_path / "three")
-    reading = CrossEncoder.load(tmp_path / "three")
-    assert reading.outputs("verifier") == THREE_LABELS
-    (found,) = reading.score("verifier", [reading.inputs.evidence(QUERIES[1])[0].at_start()])
+    cross_encoder = CrossEncoder.load(tmp_path / "three")
+    assert cross_encoder.outputs("verifier") == THREE_LABELS
+    (found,) = cross_encoder.score("verifier", [cross_encoder.inputs.evidence(QUERIES[1])[0].at_cls()])
     assert found.shape == (1, 3)
 
 
@@ -165,7 +167,7 @@ def test_another_kind_of_checkpoint_is_refused(backbone: Path, saved: Path, tmp_
         CrossEncoder.load(backbone)
 
 
-def test_a_checkpoint_must_hold_exactly_the_heads_that_it_names(saved: Path) -> None:
+def test_a_checkpoint_must_hold_exactly_its_heads(saved: Path) -> None:
     checkpoint = read_checkpoint(saved, KIND)
     fewer = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith("heads.facts")}
     write_checkpoint(saved, dataclasses.replace(checkpoint, tensors=fewer))
@@ -178,7 +180,7 @@ def test_a_checkpoint_must_hold_exactly_the_heads_that_it_names(saved: Path) -> 
 
 
 def classifier_folder(folder: Path, labels: int = 1, seed: int = 3) -> Path:
-    """A random BERT with a pooler and a classifier over it, as cross-encoders lie on the hub."""
+    """Save a random BERT with a pooler and a classifier, like a cross-encoder of the hub."""
     from transformers import BertConfig, BertForSequenceClassification
 
     bert_folder(folder)
@@ -189,19 +191,19 @@ def classifier_folder(folder: Path, labels: int = 1, seed: int = 3) -> Path:
     return folder
 
 
-def test_the_reranker_of_a_cross_encoder_with_one_logit_is_that_cross_encoder(tmp_path: Path) -> None:
+def test_the_reranker_starts_as_a_classifier_with_one_logit(tmp_path: Path) -> None:
     from transformers import AutoModelForSequenceClassification
 
     folder = classifier_folder(tmp_path / "classifier")
-    reading = CrossEncoder.from_backbone(folder, dtype=torch.float32)
-    rows = [row for passage in CORPUS for row in reading.inputs.passage(QUERIES[0], passage)]
-    batch = reading.inputs.batch(rows)
+    cross_encoder = CrossEncoder.from_backbone(folder, dtype=torch.float32)
+    rows = [row for passage in CORPUS for row in cross_encoder.inputs.passage(QUERIES[0], passage)]
+    batch = cross_encoder.inputs.batch(rows)
     theirs = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
         output = theirs(input_ids=batch.ids, attention_mask=batch.attention.long(), token_type_ids=batch.types)
-    found = np.concatenate(reading.score("reranker", rows))
+    found = np.concatenate(cross_encoder.score("reranker", rows))
     np.testing.assert_allclose(found, output.logits.numpy(), atol=1e-5)
-    reading.save(tmp_path / "saved")
+    cross_encoder.save(tmp_path / "saved")
     loaded = CrossEncoder.load(tmp_path / "saved", dtype=torch.float32)
     np.testing.assert_allclose(np.concatenate(loaded.score("reranker", rows)), found, atol=1e-5)
 
@@ -209,58 +211,58 @@ def test_the_reranker_of_a_cross_encoder_with_one_logit_is_that_cross_encoder(tm
 @pytest.mark.parametrize(
     ("labels", "head"), [(2, HEADS["reranker"]), (1, HeadConfig()), (1, HeadConfig(("a", "b"), pooled=True))]
 )
-def test_a_classifier_of_another_shape_than_the_head_is_left_alone(
-    tmp_path: Path, labels: int, head: HeadConfig
-) -> None:
+def test_a_classifier_of_another_shape_is_ignored(tmp_path: Path, labels: int, head: HeadConfig) -> None:
     folder = classifier_folder(tmp_path / "classifier", labels)
-    reading = CrossEncoder.from_backbone(folder, {"reranker": head})
+    cross_encoder = CrossEncoder.from_backbone(folder, {"reranker": head})
     plain = CrossEncoder.from_backbone(bert_folder(tmp_path / "plain"), {"reranker": head})
-    fresh, found = plain.model.heads.state_dict(), reading.model.heads.state_dict()
+    fresh, found = plain.model.heads.state_dict(), cross_encoder.model.heads.state_dict()
     assert all(torch.equal(found[name], tensor) for name, tensor in fresh.items())
 
 
 @pytest.mark.parametrize("make", [electra_folder, roberta_folder])
 def test_any_backbone_serves(make: Callable[[Path], Path], tmp_path: Path) -> None:
-    reading = CrossEncoder.from_backbone(make(tmp_path / "backbone"), dtype=torch.float32)
-    rows = reading.inputs.passage(Query("whale " * 300, QUERIES[1].facts), Passage("p", "t", "whale " * 400))
+    cross_encoder = CrossEncoder.from_backbone(make(tmp_path / "backbone"), dtype=torch.float32)
+    rows = cross_encoder.inputs.passage(Query("whale " * 300, QUERIES[1].facts), Passage("p", "t", "whale " * 400))
     assert max(map(len, rows)) == 512
-    assert all(np.isfinite(found).all() for found in reading.score("reranker", rows))
-    reading.save(tmp_path / "saved")
-    assert_same_scores(CrossEncoder.load(tmp_path / "saved", dtype=torch.float32), reading)
+    assert all(np.isfinite(found).all() for found in cross_encoder.score("reranker", rows))
+    cross_encoder.save(tmp_path / "saved")
+    assert_same_scores(CrossEncoder.load(tmp_path / "saved", dtype=torch.float32), cross_encoder)
 
 
 def test_roberta_reads_its_own_tokens_and_one_type_of_them(tmp_path: Path) -> None:
-    reading = CrossEncoder.from_backbone(roberta_folder(tmp_path / "backbone"), RERANKER, dtype=torch.float32)
-    assert reading.config.marker == "<mask>"
-    row = reading.inputs.sentence(Query("whales"), "", "whales sing")
-    names = [reading.inputs.tokenizer.id_to_token(number) for number in row.ids]
+    cross_encoder = CrossEncoder.from_backbone(roberta_folder(tmp_path / "backbone"), RERANKER, dtype=torch.float32)
+    assert cross_encoder.config.marker == "<mask>"
+    row = cross_encoder.inputs.sentence(Query("whales"), "", "whales sing")
+    names = [cross_encoder.inputs.tokenizer.id_to_token(number) for number in row.ids]
     assert (names[0], names[row.right - 1], names[-1]) == ("<s>", "</s>", "</s>")
-    assert reading.model.backbone.config.type_vocab_size == 1
-    batch = reading.inputs.batch([row])
+    assert cross_encoder.model.backbone.config.type_vocab_size == 1
+    batch = cross_encoder.inputs.batch([row])
     assert batch.types.max() == 1, "which no embedding of this backbone would hold"
-    assert reading.score("reranker", [row])[0].shape == (1, 1)
+    assert cross_encoder.score("reranker", [row])[0].shape == (1, 1)
 
 
-def test_a_tokenizer_without_a_mask_token_gets_a_marker_of_its_own(tmp_path: Path) -> None:
+def test_a_tokenizer_without_mask_token_gets_a_marker(tmp_path: Path) -> None:
     folder = bert_folder(tmp_path / "backbone")
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "mask_token"}))
-    reading = CrossEncoder.from_backbone(folder, dtype=torch.float32)
-    assert reading.config.marker == "[unused2]"
-    (row,) = reading.inputs.sentences(QUERIES[0], Passage.from_sentences("p", "t", ["a [unused2] b"]))
-    number = reading.inputs.tokenizer.token_to_id("[unused2]")
+    cross_encoder = CrossEncoder.from_backbone(folder, dtype=torch.float32)
+    assert cross_encoder.config.marker == "[unused2]"
+    (row,) = cross_encoder.inputs.sentences(QUERIES[0], Passage.from_sentences("p", "t", ["a [unused2] b"]))
+    number = cross_encoder.inputs.tokenizer.token_to_id("[unused2]")
     assert [place for place, token in enumerate(row.ids) if token == number] == row.places
-    reading.save(tmp_path / "saved")
-    assert_same_scores(CrossEncoder.load(tmp_path / "saved", dtype=torch.float32), reading)
+    cross_encoder.save(tmp_path / "saved")
+    assert_same_scores(CrossEncoder.load(tmp_path / "saved", dtype=torch.float32), cross_encoder)
 
 
 def test_sequences_must_fit_the_backbone(tmp_path: Path) -> None:
     short = bert_folder(tmp_path / "short", max_position_embeddings=100)
     with pytest.raises(ConfigError, match="length = 512, but the backbone holds 100: set it lower"):
         CrossEncoder.from_backbone(short)
-    reading = CrossEncoder.from_backbone(short, config=CrossConfig(length=100, query_length=50))
-    assert reading.score("reranker", reading.inputs.passage(Query("whale " * 99), Passage("p", "t", "whale " * 99)))
-    reading.save(tmp_path / "saved")
+    cross_encoder = CrossEncoder.from_backbone(short, config=CrossConfig(length=100, query_length=50))
+    assert cross_encoder.score(
+        "reranker", cross_encoder.inputs.passage(Query("whale " * 99), Passage("p", "t", "whale " * 99))
+    )
+    cross_encoder.save(tmp_path / "saved")
     checkpoint = read_checkpoint(tmp_path / "saved", KIND)
     write_checkpoint(
         tmp_path / "saved", dataclasses.replace(checkpoint, settings={**checkpoint.settings, "length": 512})
@@ -275,8 +277,8 @@ def test_roberta_holds_two_positions_fewer_than_it_has(tmp_path: Path) -> None:
         CrossEncoder.from_backbone(folder, config=CrossConfig(length=513))
 
 
-def test_inference_leaves_the_training_mode_as_it_was(reading: CrossEncoder, saved: Path) -> None:
+def test_inference_restores_train_mode(cross_encoder: CrossEncoder, saved: Path) -> None:
     training = CrossEncoder.load(saved, trainable=True, dtype=torch.float32)
     training.model.train()
-    assert_same_scores(training, reading)
+    assert_same_scores(training, cross_encoder)
     assert training.model.backbone.training

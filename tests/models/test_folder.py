@@ -14,7 +14,7 @@ from fakes import tiny_encoder
 
 
 def checkpoints(root: Path, *names: str) -> Path:
-    """A folder with subfolders that stand for checkpoints; what is in them is not a model folder's business."""
+    """Make subfolders with the config.json of a checkpoint and nothing else."""
     for name in names:
         (root / name).mkdir(parents=True)
         (root / name / "config.json").write_text('{"format": "baleen-checkpoint"}')
@@ -29,18 +29,18 @@ def described(root: Path, **config: Any) -> Path:
 def test_components_may_share_a_folder_or_have_one_each(tmp_path: Path) -> None:
     root = checkpoints(tmp_path, "retriever", "reading", "verdicts")
     components = {"retriever": "retriever", "sentences": "reading", "facts": "reading", "verifier": "verdicts"}
-    write_model(root, components, {"condenser": {"threshold": 0.5}})
+    write_model(root, components, {"condenser": {"keep": 0.5}})
     model = read_model(root)
     assert model.folder("retriever") == root / "retriever"
     assert model.folder("sentences") == model.folder("facts") == root / "reading"
     assert model.folder("verifier") == root / "verdicts"
-    assert model.settings == {"condenser": {"threshold": 0.5}}
+    assert model.settings == {"condenser": {"keep": 0.5}}
     assert "facts" in model
     assert "answerer" not in model
     assert component_folder(root, "facts") == root / "reading"
 
 
-def test_a_component_that_is_missing_is_named_with_its_purpose_and_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_a_missing_component_is_named_with_its_command(tmp_path: Path) -> None:
     root = checkpoints(tmp_path, "retriever", "reading")
     write_model(root, {"retriever": "retriever", "reranker": "reading"})
     message = r"has no verifier, which reads a verdict.*it has retriever, reranker\. `baleen train .*--stage verifier`"
@@ -51,21 +51,46 @@ def test_a_component_that_is_missing_is_named_with_its_purpose_and_the_command_t
             component_folder(root, component)
 
 
-def test_a_component_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+def test_an_unknown_component_is_refused(tmp_path: Path) -> None:
     root = described(checkpoints(tmp_path, "retriever"), components={"retreiver": "retriever"})
-    with pytest.raises(CheckpointError, match="no component 'retreiver'; known are retriever, sentences, facts"):
+    with pytest.raises(
+        CheckpointError, match="unknown component 'retreiver'; expected one of retriever, sentences, facts"
+    ):
         read_model(root)
 
 
 def test_a_component_whose_folder_is_missing_is_refused(tmp_path: Path) -> None:
     root = described(checkpoints(tmp_path, "retriever"), components={"retriever": "retriever", "facts": "reading"})
-    with pytest.raises(CheckpointError, match="its facts should lie in .*reading, which is missing"):
+    with pytest.raises(CheckpointError, match="the folder of its facts, .*reading, is missing"):
         read_model(root)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize(
+    ("given", "thresholds"),
+    [
+        (0.5, {"keep": 0.5}),
+        ([-2, 1.0], {"keep": -2, "final": 1.0}),
+        ([-2.0, -0.5, 1.0], {"keep": -2.0, "read": -0.5, "final": 1.0}),
+        ([1.0], {"threshold": [1.0]}),
+    ],
+)
+def test_settings_of_format_version_1_get_their_new_names(tmp_path: Path, given: Any, thresholds: Any) -> None:
+    condenser = {"pool": 3, "threshold": given, "least_passages": 2}
+    run = {"stand_in": True, "named_bonus": 8.0, "ranked_by": "reading", "hops": 2}
+    root = described(tmp_path, components={}, settings={"condenser": condenser, "run": run})
+    assert read_model(root).settings == {
+        "condenser": {"pool": 3, "min_passages": 2, **thresholds},
+        "run": {"untrained": True, "mention_boost": 8.0, "ranked_by": "evidence", "hops": 2},
+    }
+    as_they_are = {"condenser": condenser, "run": run}
+    assert (
+        read_model(described(tmp_path, format_version=2, components={}, settings=as_they_are)).settings == as_they_are
+    )
+
+
+@pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_another_version_of_the_format_is_refused(tmp_path: Path, version: Any) -> None:
-    with pytest.raises(CheckpointError, match=f"format version {version!r}, and this Baleen reads up to 1"):
+    with pytest.raises(CheckpointError, match=f"format version {version!r}, expected at most 2"):
         read_model(described(tmp_path, format_version=version))
 
 
@@ -90,7 +115,7 @@ def test_a_folder_without_a_description_is_no_model(tmp_path: Path) -> None:
             read_model(root)
 
 
-def test_writing_again_replaces_the_description_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_write_model_replaces_config_atomically(tmp_path: Path) -> None:
     root = checkpoints(tmp_path, "retriever", "reading")
     write_model(root, {"retriever": "retriever"})
     write_model(root, {"retriever": "retriever", "facts": "reading"})
@@ -98,7 +123,7 @@ def test_writing_again_replaces_the_description_and_leaves_nothing_beside_it(tmp
     assert sorted(path.name for path in root.iterdir()) == ["config.json", "reading", "retriever"]
 
 
-def test_a_retriever_alone_is_a_model_of_one_component_and_lies_in_a_whole_one_too(tmp_path: Path) -> None:
+def test_a_retriever_loads_alone_and_from_a_whole_model(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "fake")
     encoder.save(tmp_path / "model" / "first")
     bare = read_model(tmp_path / "model" / "first")

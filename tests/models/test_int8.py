@@ -1,4 +1,4 @@
-"""Linear layers in int8: what they compute is what a linear layer computes, up to a rounding that is bounded."""
+"""Int8 layers equal linear layers up to a bounded rounding error."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_whole_numbers_come_out_exactly() -> None:
     torch.testing.assert_close(Int8Linear(exact)(inputs), exact(inputs).detach(), rtol=1e-5, atol=1e-2)
 
 
-def test_a_loud_row_takes_nothing_from_its_neighbours() -> None:
+def test_a_large_row_does_not_cost_its_neighbours_precision() -> None:
     quantized = Int8Linear(layer(32, 16))
     quiet, loud = torch.randn(1, 32), 1e4 * torch.randn(1, 32)
     torch.testing.assert_close(quantized(torch.cat([quiet, loud]))[:1], quantized(quiet), rtol=0, atol=0)
 
 
-def test_rows_and_weights_of_nothing_are_no_special_case() -> None:
+def test_rows_and_weights_of_zero_are_no_special_case() -> None:
     exact = layer(32, 4)
     with torch.no_grad():
         exact.weight[1] = 0

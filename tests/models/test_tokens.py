@@ -34,7 +34,7 @@ def test_a_query_is_padded_with_masks_to_its_length(tokenizer: str) -> None:
     inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8))
     (row,) = inputs.query_ids([Query("a b")])
     assert tokens_of(inputs, row.claim) == ["[CLS]", "[unused0]", "a", "b", "[SEP]", "[MASK]", "[MASK]", "[MASK]"]
-    assert row.real == 5
+    assert row.claim_length == 5
     assert row.facts == []
 
 
@@ -61,7 +61,7 @@ def test_without_masks_a_claim_is_as_long_as_it_is(tokenizer: str) -> None:
     assert batch.attention[1].sum() == 4
 
 
-def test_facts_follow_as_their_text_with_a_separator_at_the_end(tokenizer: str) -> None:
+def test_each_fact_ends_with_a_separator(tokenizer: str) -> None:
     inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     (row,) = inputs.query_ids([QUERIES[1]])
     inputs.tokenizer.encode_special_tokens = False  # so that the separators of the string become tokens
@@ -80,7 +80,7 @@ def facts_read(tokenizer: str, limit: int, *facts: Fact) -> str:
     return " ".join(tokens_of(inputs, row.facts))
 
 
-def test_facts_over_the_limit_give_way_oldest_first_and_stay_whole(tokenizer: str) -> None:
+def test_oldest_facts_are_dropped_whole(tokenizer: str) -> None:
     facts = fact("a b c", 1), fact("d e", 2), fact("f g", 3)
     whole = "a b c [SEP] d e [SEP] f g [SEP]"
     for limit in range(3, 14):
@@ -96,12 +96,12 @@ def test_within_a_hop_lower_scores_give_way_to_higher(tokenizer: str) -> None:
     assert facts_read(tokenizer, 2, *facts) == "b [SEP]"
 
 
-def test_among_facts_that_nothing_tells_apart_the_last_stay(tokenizer: str) -> None:
+def test_among_equal_facts_the_last_stay(tokenizer: str) -> None:
     assert facts_read(tokenizer, 4, fact("a"), fact("b"), fact("c")) == "b [SEP] c [SEP]"
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3])
-def test_the_newest_fact_is_cut_only_where_it_is_too_long_alone(tokenizer: str, limit: int) -> None:
+def test_the_newest_fact_is_cut_only_if_too_long_alone(tokenizer: str, limit: int) -> None:
     expected = {0: "", 1: "", 2: "d [SEP]", 3: "d e [SEP]"}[limit]
     assert facts_read(tokenizer, limit, fact("a", 1), fact("d e f g", 2)) == expected
 
@@ -111,7 +111,7 @@ def test_the_newest_fact_is_cut_only_where_it_is_too_long_alone(tokenizer: str, 
     st.integers(0, 25),
     st.integers(1, 3),
 )
-def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, separator: int) -> None:
+def test_kept_facts_rank_above_dropped_ones(facts: list[Fact], room: int, separator: int) -> None:
     ids = [[number] * len(each.text.split()) for number, each in enumerate(facts)]
     kept = latest_facts_within(facts, ids, room, separator)
     assert sum(len(each) + separator for each in kept) <= room
@@ -121,10 +121,10 @@ def test_no_fact_stays_that_should_have_given_way(facts: list[Fact], room: int, 
     assert all((facts[number].hop, facts[number].score) >= other for number in stay for other in gone)
 
 
-def test_what_the_encoder_read_is_shown_without_its_padding(tokenizer: str) -> None:
+def test_decode_query_omits_mask_padding(tokenizer: str) -> None:
     inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig(query_length=8, facts_length=6))
     (row,) = inputs.query_ids([Query("a b", (fact("c", 1), fact("d [MASK]", 2)))])
-    assert inputs.shown(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
+    assert inputs.decode_query(row) == "[CLS] [unused0] a b [SEP] d [ m ##a ##s [SEP]"
 
 
 def test_a_passages_tokens_are_those_whose_vectors_are_kept(tokenizer: str) -> None:
@@ -140,7 +140,7 @@ def test_a_passage_has_title_text_and_a_limit(tokenizer: str) -> None:
     assert tokens_of(inputs, ids) == ["[CLS]", "[unused1]", "a", "|", "b", "c", "[SEP]"]
 
 
-def test_punctuation_is_dropped_from_passages_and_special_tokens_stay(tokenizer: str) -> None:
+def test_punctuation_is_dropped_and_special_tokens_kept(tokenizer: str) -> None:
     passage = Passage("0", "", "a, b. " + string.punctuation)
     inputs = RetrieverInputs(tokenizer, TOKENS, EncoderConfig())
     rows = inputs.passage_ids([passage, Passage("1", "", "a")])

@@ -52,9 +52,7 @@ def assert_holds(store: Store, passages: Sequence[Passage]) -> None:
 
 @UNHURRIED
 @given(BODIES, st.integers(1, 40))
-def test_passages_come_back_as_they_were_given(
-    bodies: list[tuple[str, list[str], dict[str, object]]], part: int
-) -> None:
+def test_passages_round_trip(bodies: list[tuple[str, list[str], dict[str, object]]], part: int) -> None:
     passages = [
         Passage.from_sentences(f"{number}/{title}", title, sentences, metadata)
         for number, (title, sentences, metadata) in enumerate(bodies)
@@ -67,18 +65,18 @@ def test_passages_come_back_as_they_were_given(
 
 
 @pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
-def test_any_number_of_passages_fills_blocks(tmp_path: Path, count: int) -> None:
+def test_any_number_of_passages(tmp_path: Path, count: int) -> None:
     passages = plain(count)
     store = stored(tmp_path, passages)
     assert_holds(store, passages)
     assert_holds(store, passages)  # once more, from blocks that were kept
 
 
-def test_the_blocks_asked_for_last_are_kept(tmp_path: Path) -> None:
+def test_recent_blocks_are_cached(tmp_path: Path) -> None:
     passages = plain(3 * BLOCK)
     files = written(tmp_path, passages)
     arrays = {role: np.array(open_array(tmp_path, file)) for role, file in files.items()}
-    store = Store(arrays, kept=2)
+    store = Store(arrays, cached_blocks=2)
     for block in (0, 1, 0, 2):
         store.passage(block * BLOCK)
     arrays["texts"][:] = 0  # what is not kept can no longer be read
@@ -89,7 +87,7 @@ def test_the_blocks_asked_for_last_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pid", ["", " ", "0", "ñandú", "🐋", "a" * 1000, "two\nlines", "nul\0byte"])
-def test_any_text_is_an_id(tmp_path: Path, pid: str) -> None:
+def test_any_text_can_be_an_id(tmp_path: Path, pid: str) -> None:
     passages = [*plain(3), Passage(pid, "t", "x")]
     assert_holds(stored(tmp_path, passages), passages)
 
@@ -100,18 +98,18 @@ def test_texts_keep_every_character(tmp_path: Path) -> None:
     assert_holds(stored(tmp_path, passages), passages)
 
 
-def test_an_id_that_is_not_there_has_no_row(tmp_path: Path) -> None:
+def test_an_unknown_id_has_no_row(tmp_path: Path) -> None:
     store = stored(tmp_path, plain(20))
     assert list(store.rows("id 20")) == []
     assert list(store.rows("")) == []
 
 
-def test_ids_are_looked_up_by_the_first_8_bytes_of_blake2b() -> None:
+def test_ids_are_hashed_with_blake2b_64() -> None:
     digest = hashlib.blake2b("ñandú".encode(), digest_size=8).digest()
     assert text_hash("ñandú") == int.from_bytes(digest, "little")
 
 
-def test_a_key_that_a_passage_lacks_reads_as_none(tmp_path: Path) -> None:
+def test_missing_metadata_reads_as_none(tmp_path: Path) -> None:
     metadata: list[dict[str, object]] = [{}, {"year": 1811}, {"kind": "town"}, {"year": 1974, "kind": None}, {}]
     passages = [Passage(str(n), "", "x", (), each) for n, each in enumerate(metadata)]
     store = stored(tmp_path, passages)
@@ -119,8 +117,8 @@ def test_a_key_that_a_passage_lacks_reads_as_none(tmp_path: Path) -> None:
     assert [store.passage(row).metadata for row in range(5)] == metadata
 
 
-def test_columns_stand_in_the_order_in_which_their_keys_first_came(tmp_path: Path) -> None:
-    """In that of a set, which differs from process to process, so many keys would never stand like this."""
+def test_columns_keep_the_order_of_their_first_use(tmp_path: Path) -> None:
+    """Not the order of a set, which differs between processes."""
     keys = [f"key {n * 7 % 30}" for n in range(30)]
     metadata: list[dict[str, object]] = [dict.fromkeys(keys[:20], 1), dict.fromkeys(reversed(keys), 2), {}]
     written(tmp_path, [Passage(str(n), "", "x", (), each) for n, each in enumerate(metadata)])
@@ -133,7 +131,7 @@ def test_without_metadata_there_are_no_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (0, 19), (15, 16), (16, 17)])
-def test_an_id_given_twice_is_refused_by_its_name(tmp_path: Path, first: int, second: int) -> None:
+def test_a_duplicate_id_is_refused_by_its_name(tmp_path: Path, first: int, second: int) -> None:
     passages = plain(20)
     passages[second] = Passage(passages[first].pid, "Another", "text")
     with pytest.raises(CorpusError, match=f"'id {first}' is given to more than one passage"):
@@ -153,7 +151,7 @@ def titled(*titles: str) -> list[Passage]:
 
 
 def without_names(root: Path, passages: Sequence[Passage]) -> Store:
-    """As an index that was built before names were kept has it."""
+    """The arrays of an older index, without names."""
     files = written(root, passages)
     return Store({role: open_array(root, files[role]) for role in ROLES})
 
@@ -162,7 +160,7 @@ TITLED = titled("Vardal", "The Deep Choir", "Vardal (ship)", "1974", "", "Tromsk
 
 
 @pytest.mark.parametrize("make", [stored, without_names])
-def test_passages_are_looked_up_by_their_names(tmp_path: Path, make: Callable[..., Store]) -> None:
+def test_rows_titled_finds_passages_by_name(tmp_path: Path, make: Callable[..., Store]) -> None:
     store = make(tmp_path, TITLED)
     assert rows_of(store, "vardal", "deep choir", "vardal ship", "choir") == [[0, 2, 6], [1], [2], [7]]
     assert rows_of(store, "the deep choir", "Vardal", "1974", "", "whale", "a\udcff") == [[], [], [], [], [], []]
@@ -171,18 +169,18 @@ def test_passages_are_looked_up_by_their_names(tmp_path: Path, make: Callable[..
 
 
 @pytest.mark.parametrize("make", [stored, without_names])
-def test_where_no_title_is_a_name_nothing_bears_one(tmp_path: Path, make: Callable[..., Store]) -> None:
+def test_titles_without_names(tmp_path: Path, make: Callable[..., Store]) -> None:
     assert rows_of(make(tmp_path, titled("", "1974", "Ob")), "vardal", "") == [[], []]
 
 
-def test_one_of_the_two_arrays_alone_is_none(tmp_path: Path) -> None:
+def test_one_name_array_without_the_other_is_ignored(tmp_path: Path) -> None:
     files = written(tmp_path, TITLED)
     for role in NAME_ROLES:
         store = Store({other: open_array(tmp_path, file) for other, file in files.items() if other != role})
         assert rows_of(store, "vardal") == [[0, 2, 6]]
 
 
-def test_the_hashes_of_names_ascend_and_so_do_the_rows_of_each(tmp_path: Path) -> None:
+def test_name_hashes_and_rows_ascend(tmp_path: Path) -> None:
     files = written(tmp_path, plain(3 * BLOCK) + titled("Title 7", "Title 7 (song)"))
     hashes, rows = (open_array(tmp_path, files[role]).tolist() for role in NAME_ROLES)
     assert list(zip(hashes, rows, strict=True)) == sorted(zip(hashes, rows, strict=True))
@@ -196,7 +194,7 @@ TITLES = st.lists(
 
 @UNHURRIED
 @given(TITLES.filter(len))
-def test_names_are_kept_as_they_are_made_of_the_titles(titles: list[str]) -> None:
+def test_stored_names_equal_those_derived_from_titles(titles: list[str]) -> None:
     passages = titled(*titles)
     names = sorted({name for title in titles for name in title_names(title)})
     expected = [[row for row, title in enumerate(titles) if name in title_names(title)] for name in names]

@@ -32,7 +32,7 @@ ARRAYS = {
 
 
 def manifest_of(root: Path, generation: int, content: int = 0) -> Manifest:
-    """A small index of one array in the codec and one segment of one array with tombstones."""
+    """A small index: one array in the codec, and one segment of one array with tombstones."""
     folder = f"g{generation:06d}"
     codec = {"scales": write_array(root, f"{folder}/codec/scales.bin", np.full(3, content, np.float32))}
     files = {"codes": write_array(root, f"{folder}/segment/codes.bin", np.full(4, content, np.uint16))}
@@ -58,7 +58,7 @@ def files_under(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
-def test_an_array_comes_back_as_it_was_written(tmp_path: Path, array: np.ndarray[Any, Any]) -> None:
+def test_arrays_round_trip(tmp_path: Path, array: np.ndarray[Any, Any]) -> None:
     entry = write_array(tmp_path, "g000001/some/array.bin", array)
     assert entry.bytes == (tmp_path / entry.path).stat().st_size == array.nbytes
     assert entry.sha256 == format.file_sha256(tmp_path / entry.path)
@@ -67,7 +67,7 @@ def test_an_array_comes_back_as_it_was_written(tmp_path: Path, array: np.ndarray
     assert read.dtype == array.dtype.newbyteorder("<")
 
 
-def test_rows_may_come_in_parts(tmp_path: Path) -> None:
+def test_rows_can_be_appended_in_parts(tmp_path: Path) -> None:
     parts = [np.ones((2, 3), np.float32), np.empty((0, 3), np.float32), np.zeros((1, 3))]
     with ArrayWriter(tmp_path, "a.bin", np.float32, (3,)) as writer:
         for part in parts:
@@ -77,7 +77,7 @@ def test_rows_may_come_in_parts(tmp_path: Path) -> None:
     assert dataclasses.replace(writer.entry, path="b.bin") == write_array(tmp_path, "b.bin", whole)
 
 
-def test_a_file_without_rows_is_written_too(tmp_path: Path) -> None:
+def test_a_file_without_rows(tmp_path: Path) -> None:
     with ArrayWriter(tmp_path, "a.bin", np.uint8) as writer:
         pass
     assert writer.entry.shape == (0,)
@@ -97,7 +97,7 @@ def test_a_mapped_array_is_read_only(root: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["truncated", "extended", "emptied", "missing"])
-def test_a_file_of_another_size_is_corrupt_and_named(root: Path, change: str) -> None:
+def test_a_file_of_the_wrong_size_is_corrupt(root: Path, change: str) -> None:
     entry = format.read_manifest(root).codec["scales"]
     path = root / entry.path
     content = path.read_bytes()
@@ -109,18 +109,18 @@ def test_a_file_of_another_size_is_corrupt_and_named(root: Path, change: str) ->
         open_array(root, entry)
 
 
-def test_a_manifest_comes_back_as_it_was_committed(tmp_path: Path) -> None:
+def test_manifests_round_trip(tmp_path: Path) -> None:
     manifest = manifest_of(tmp_path, 1)
     format.commit(tmp_path, manifest)
     assert format.read_manifest(tmp_path) == manifest
 
 
-def test_a_manifest_names_every_file_once_by_relative_paths(root: Path) -> None:
+def test_a_manifest_names_each_file_once(root: Path) -> None:
     paths = [entry.path for entry in format.read_manifest(root).files()]
     assert sorted(paths) == ["g000001/codec/scales.bin", "g000001/segment/codes.bin", "g000001/tombstones-0.bin"]
 
 
-def test_a_commit_replaces_the_state_as_a_whole(root: Path) -> None:
+def test_a_commit_is_atomic(root: Path) -> None:
     manifest = manifest_of(root, 2, content=5)
     assert format.read_manifest(root).generation == 1, "files alone change nothing"
     format.commit(root, manifest)
@@ -129,14 +129,14 @@ def test_a_commit_replaces_the_state_as_a_whole(root: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["", "{", '{"format": "baleen-index", "format_version": 1, "generation": 9}'])
-def test_a_manifest_that_was_not_renamed_is_ignored(root: Path, left: str) -> None:
+def test_an_unfinished_manifest_is_ignored(root: Path, left: str) -> None:
     (root / "manifest.json.new").write_text(left)
     assert format.read_manifest(root).generation == 1
     format.commit(root, manifest_of(root, 2))
     assert format.read_manifest(root).generation == 2
 
 
-def test_without_a_manifest_there_is_no_index(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_no_index(tmp_path: Path) -> None:
     (tmp_path / "manifest.json.new").write_text("{}")
     (tmp_path / "a file").touch()
     for root in (tmp_path, tmp_path / "nowhere", tmp_path / "a file"):
@@ -152,21 +152,21 @@ def test_a_manifest_that_is_not_json_is_corrupt(root: Path, content: bytes) -> N
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "null", "{}", '{"format": "another"}'])
-def test_json_that_is_not_of_ours_is_another_format(root: Path, content: str) -> None:
+def test_foreign_json_is_another_format(root: Path, content: str) -> None:
     (root / format.MANIFEST).write_text(content)
     with pytest.raises(IndexFormatError, match="not the manifest of a Baleen index"):
         format.read_manifest(root)
 
 
 @pytest.mark.parametrize("version", [format.FORMAT_VERSION + 1, 0, None, "1"])
-def test_another_format_version_is_refused_by_its_number(root: Path, version: object) -> None:
+def test_another_format_version_is_refused(root: Path, version: object) -> None:
     edit_manifest(root, format_version=version)
     with pytest.raises(IndexFormatError, match=f"index format {version}, but this Baleen reads format"):
         format.read_manifest(root)
 
 
 @pytest.mark.parametrize("key", ["generation", "dim", "codec", "segments", "focus"])
-def test_a_manifest_that_lacks_something_is_corrupt(root: Path, key: str) -> None:
+def test_an_incomplete_manifest_is_corrupt(root: Path, key: str) -> None:
     data = json.loads((root / format.MANIFEST).read_text())
     del data[key]
     (root / format.MANIFEST).write_text(json.dumps(data))
@@ -179,13 +179,13 @@ def test_a_manifest_that_lacks_something_is_corrupt(root: Path, key: str) -> Non
     [{"codec": []}, {"codec": {"scales": 3}}, {"segments": 3}, {"segments": [3]}, {"segments": [{}]}, {"more": 1}],
     ids=str,
 )
-def test_a_manifest_of_the_wrong_shape_is_corrupt(root: Path, changes: dict[str, Any]) -> None:
+def test_a_manifest_with_wrong_types_is_corrupt(root: Path, changes: dict[str, Any]) -> None:
     edit_manifest(root, **changes)
     with pytest.raises(IndexCorruptError):
         format.read_manifest(root)
 
 
-def test_sweeping_keeps_what_the_manifest_names_and_nothing_else_of_the_generations(root: Path) -> None:
+def test_sweep_keeps_only_files_in_the_manifest(root: Path) -> None:
     before = files_under(root)
     write_array(root, "g000002/segment/codes.bin", np.zeros(4))
     write_array(root, "g000001/segment/left-over.bin", np.zeros(4))
@@ -195,13 +195,13 @@ def test_sweeping_keeps_what_the_manifest_names_and_nothing_else_of_the_generati
     assert not (root / "g000002").exists()
 
 
-def test_sweeping_gives_up_the_old_generation_once_the_new_one_is_committed(root: Path) -> None:
+def test_sweep_removes_the_old_generation_after_a_commit(root: Path) -> None:
     format.commit(root, manifest_of(root, 2))
     format.sweep(root)
     assert {path.split("/")[0] for path in files_under(root)} == {"g000002", "manifest.json"}
 
 
-def test_sweeping_keeps_old_files_that_the_new_state_still_names(root: Path) -> None:
+def test_sweep_keeps_old_files_that_are_still_used(root: Path) -> None:
     first, second = format.read_manifest(root), manifest_of(root, 2)
     mixed = dataclasses.replace(second, codec=first.codec)
     format.commit(root, mixed)
@@ -209,14 +209,14 @@ def test_sweeping_keeps_old_files_that_the_new_state_still_names(root: Path) -> 
     assert files_under(root) == {"manifest.json", *(entry.path for entry in mixed.files())}
 
 
-def test_sweeping_without_a_manifest_clears_every_generation(tmp_path: Path) -> None:
+def test_sweep_without_a_manifest_removes_every_generation(tmp_path: Path) -> None:
     manifest_of(tmp_path, 1)
     format.sweep(tmp_path)
     assert files_under(tmp_path) == set()
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": "another"}'])
-def test_sweeping_touches_nothing_where_the_manifest_cannot_be_read(root: Path, content: str) -> None:
+def test_sweep_keeps_everything_if_the_manifest_is_unreadable(root: Path, content: str) -> None:
     (root / format.MANIFEST).write_text(content)
     before = files_under(root)
     format.sweep(root)
@@ -224,7 +224,7 @@ def test_sweeping_touches_nothing_where_the_manifest_cannot_be_read(root: Path, 
 
 
 @pytest.mark.parametrize("content", ["{", '{"format": "another"}', '{"format": "baleen-index", "format_version": 1}'])
-def test_sweeping_takes_a_generation_that_failed_even_there(root: Path, content: str) -> None:
+def test_sweep_removes_the_failed_generation_even_then(root: Path, content: str) -> None:
     (root / format.MANIFEST).write_text(content)
     before = files_under(root)
     for generation in (2, 3):
@@ -234,38 +234,38 @@ def test_sweeping_takes_a_generation_that_failed_even_there(root: Path, content:
     assert not (root / "g000003").exists()
 
 
-def test_sweeping_keeps_a_generation_that_failed_after_its_commit(root: Path) -> None:
+def test_sweep_keeps_a_generation_that_failed_after_its_commit(root: Path) -> None:
     before = files_under(root)
     format.sweep(root, failed=1)
     assert files_under(root) == before
 
 
-def test_somebodys_own_folders_are_no_generations(tmp_path: Path) -> None:
+def test_folders_of_others_are_never_removed(tmp_path: Path) -> None:
     (tmp_path / "g202401").mkdir()
     (tmp_path / "g202401" / "photo.jpg").write_text("")
     for _ in range(2):
         with (
-            pytest.raises(IndexExistsError, match="a folder 'g202401', as an index names its own"),
-            format.writing(tmp_path),
+            pytest.raises(IndexExistsError, match="contains a folder 'g202401', a name that indexes use"),
+            format.write_lock(tmp_path),
         ):
             pass
     assert files_under(tmp_path) == {"g202401/photo.jpg"}
 
 
-def test_what_a_killed_build_left_is_cleared_by_the_next_writer(tmp_path: Path) -> None:
-    with format.writing(tmp_path):
+def test_the_next_writer_removes_an_unfinished_build(tmp_path: Path) -> None:
+    with format.write_lock(tmp_path):
         write_array(tmp_path, "g000001/segment/codes.bin", np.zeros(4))
-    with format.writing(tmp_path):
+    with format.write_lock(tmp_path):
         assert files_under(tmp_path) == {"lock"}
 
 
 def test_a_second_writer_is_refused_until_the_first_ends(root: Path) -> None:
-    with format.writing(root):
-        with pytest.raises(IndexLockedError, match="another process is writing"), format.writing(root):
+    with format.write_lock(root):
+        with pytest.raises(IndexLockedError, match="another process is writing"), format.write_lock(root):
             pass
         assert write_from_another_process(root) == "refused"
     assert write_from_another_process(root) == "written"
-    with format.writing(root):
+    with format.write_lock(root):
         pass
 
 
@@ -275,7 +275,7 @@ def write_from_another_process(root: Path) -> str:
         "from baleen.core.errors import IndexLockedError\n"
         "from baleen.index import format as layout\n"
         "try:\n"
-        "    with layout.writing(pathlib.Path(sys.argv[1])):\n"
+        "    with layout.write_lock(pathlib.Path(sys.argv[1])):\n"
         "        print('written')\n"
         "except IndexLockedError:\n"
         "    print('refused')\n"
@@ -285,24 +285,24 @@ def write_from_another_process(root: Path) -> str:
 
 
 def test_the_lock_is_released_when_a_change_fails(root: Path) -> None:
-    with pytest.raises(ZeroDivisionError), format.writing(root):
+    with pytest.raises(ZeroDivisionError), format.write_lock(root):
         raise ZeroDivisionError
-    with format.writing(root):
+    with format.write_lock(root):
         pass
 
 
-def test_a_writer_starts_by_clearing_what_an_earlier_one_left(root: Path) -> None:
+def test_a_writer_first_removes_leftovers(root: Path) -> None:
     before = files_under(root)
     write_array(root, "g000002/segment/codes.bin", np.zeros(4))
-    with format.writing(root):
+    with format.write_lock(root):
         assert files_under(root) == before | {"lock"}
 
 
-def test_a_lock_is_refused_to_the_writer_but_not_to_the_reader(root: Path) -> None:
-    with format.writing(root):
+def test_the_lock_does_not_stop_readers(root: Path) -> None:
+    with format.write_lock(root):
         assert format.read_manifest(root).generation == 1
 
 
-def test_an_entry_knows_its_size() -> None:
+def test_array_file_size() -> None:
     assert ArrayFile("a", "<u2", (3, 4), "").bytes == 24
     assert ArrayFile("a", "<f4", (0, 4), "").bytes == 0

@@ -1,4 +1,4 @@
-"""The batched search in torch against brute force; on a GPU as on torch's CPU device."""
+"""The batched search in torch against brute force, on a GPU or on torch's CPU device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from baleen.core.types import Ranking
 from baleen.core.vectors import QueryVectors
-from baleen.index.cpu.search import Found, Limits, Searcher
+from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.gpu import DeviceSearcher
 from baleen.index.index import Index
 from index_fakes import (
@@ -40,7 +40,7 @@ def query_of(claim: int, facts: int, seed: int) -> QueryVectors:
 
 @pytest.fixture(scope="module", params=[1, 2, 4, 16])
 def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Index:
-    """In two segments, with a passage deleted."""
+    """Two segments, with a passage deleted."""
     folder: Path = tmp_path_factory.mktemp("device")
     passages = passages_of(TEXTS | {"doomed": "stem1-1 stem2-2"})
     built = Index.build(folder / "index", passages[:50], ENCODER, bits=request.param)
@@ -58,7 +58,7 @@ def find(
     k: int = 10,
     hold: bool = False,
 ) -> list[Ranking]:
-    searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
+    searcher = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold)
     allowed = [[segment.alive for segment in index.segments]] * len(queries)
     return [index.snapshot.ranking(found, k) for found in searcher.find(queries, k, limits, focus, allowed)]
 
@@ -66,9 +66,7 @@ def find(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_a_batch_of_unlike_queries_is_brute_force_for_each(
-    index: Index, device: str, limits: Limits | None, focus: Focus
-) -> None:
+def test_a_mixed_batch_equals_brute_force(index: Index, device: str, limits: Limits | None, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     for query, ranking in zip(queries, find(index, device, queries, limits, focus), strict=True):
         assert_ranks(ranking, slow_scores(index, query, TEXTS, focus), 10)
@@ -76,10 +74,8 @@ def test_a_batch_of_unlike_queries_is_brute_force_for_each(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_vectors_that_are_held_score_as_those_restored_for_each_search(
-    index: Index, device: str, limits: Limits | None
-) -> None:
-    """Within what float16 rounds off."""
+def test_cached_and_restored_vectors_score_equally(index: Index, device: str, limits: Limits | None) -> None:
+    """Up to float16 rounding."""
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
     everything = len(TEXTS)
     held, restored = (find(index, device, queries, limits, (32, 8), everything, hold) for hold in (True, False))
@@ -89,8 +85,8 @@ def test_vectors_that_are_held_score_as_those_restored_for_each_search(
         assert [hit.score for hit in one.hits] == pytest.approx([scores[pid] for pid in one.pids], abs=2e-3)
 
 
-def test_what_was_restored_once_needs_no_residuals_any_more(index: Index) -> None:
-    searcher = DeviceSearcher(index.codec, index.segments, "cpu", hold=True)
+def test_caching_vectors_frees_the_residuals(index: Index) -> None:
+    searcher = DeviceSearcher(index.codec, index.segments, "cpu", cache_vectors=True)
     assert searcher.vectors is not None
     assert searcher.vectors.dtype == torch.float16
     assert hasattr(searcher, "residuals") == (index.codec.bits == 16)
@@ -99,10 +95,8 @@ def test_what_was_restored_once_needs_no_residuals_any_more(index: Index) -> Non
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bits", [1, 2, 4, 16])
 @pytest.mark.parametrize("words", [1, 300])
-def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
-    tmp_path: Path, device: str, bits: int, words: int
-) -> None:
-    """One word leaves its cell nothing to restore; of 300 not all can be referred to."""
+def test_one_passage_of_any_length(tmp_path: Path, device: str, bits: int, words: int) -> None:
+    """One word has a residual of 0; of 300 vectors not all can be references."""
     text = random_text(random.Random(5), words)
     index = Index.build(tmp_path / "index", passages_of({"lone": text}), ENCODER, bits=bits)
     query = query_of(9, 3, 0)
@@ -114,7 +108,7 @@ def test_a_lone_passage_of_any_length_is_scored_by_its_restored_vectors(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_parts_give_the_same_scores(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1)]
     whole = find(index, device, queries, None, (32, 8))
     monkeypatch.setattr("baleen.index.gpu.PASSAGES_AT_ONCE", 7)
@@ -125,9 +119,7 @@ def test_a_batch_in_small_parts_is_scored_alike(index: Index, device: str, monke
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_queries_that_would_look_into_too_many_passages_go_in_smaller_batches(
-    index: Index, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_batch_size_is_limited_by_postings(index: Index, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries, narrow = [query_of(9, 3, seed) for seed in range(5)], Limits(probes=4, candidates=30, refined=15)
     searcher = DeviceSearcher(index.codec, index.segments, device)
     together = find(index, device, queries, narrow, (32, 8))
@@ -141,8 +133,8 @@ def test_queries_that_would_look_into_too_many_passages_go_in_smaller_batches(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
-    """Narrow limits leave the same passages standing on the device as on the CPU."""
+def test_evidence_equals_the_cpu_kernels(index: Index, device: str) -> None:
+    """Narrow limits select the same passages on the device as on the CPU."""
     queries = [query_of(20, 4, seed) for seed in range(6)]
     narrow = Limits(probes=4, candidates=30, refined=15)
     alive = [segment.alive for segment in index.segments]
@@ -157,8 +149,8 @@ def test_evidence_is_what_the_kernels_gather(index: Index, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_query_gathers_the_same_beside_a_longer_one(index: Index, device: str) -> None:
-    """Each has its own number of probes, whatever it shares a batch with."""
+def test_evidence_does_not_depend_on_the_batch(index: Index, device: str) -> None:
+    """Each query has its own number of probes in any batch."""
     searcher = DeviceSearcher(index.codec, index.segments, device)
     limits = Limits(probes=None, candidates=30, refined=15)
     queries = [query_of(2, 0, 0), query_of(200, 0, 1)]
@@ -173,7 +165,7 @@ def test_a_query_gathers_the_same_beside_a_longer_one(index: Index, device: str)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) -> None:
+def test_masked_rows_are_never_returned(index: Index, device: str) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, device)
     query = query_of(20, 4, 0)
     first, second = (segment.alive.copy() for segment in index.segments)
@@ -185,7 +177,7 @@ def test_rows_that_are_not_allowed_never_come_back(index: Index, device: str) ->
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("limits", [OPEN, None], ids=["open", "exact"])
-def test_where_no_row_is_allowed_nothing_is_found(index: Index, limits: Limits | None, device: str) -> None:
+def test_no_allowed_rows_give_no_hits(index: Index, limits: Limits | None, device: str) -> None:
     searcher = DeviceSearcher(index.codec, index.segments, device)
     alive = [segment.alive for segment in index.segments]
     none = [np.zeros_like(rows) for rows in alive]
@@ -193,29 +185,31 @@ def test_where_no_row_is_allowed_nothing_is_found(index: Index, limits: Limits |
     assert [len(each) > 0 for each in found] == [False, True]
 
 
-def by_place(found: Found) -> dict[tuple[int, int], float]:
+def by_place(found: ScoredRows) -> dict[tuple[int, int], float]:
     places = zip(found.segments.tolist(), found.rows.tolist(), strict=True)
     return dict(zip(places, found.scores.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("focus", [(32, 8), (None, None), (3, 1)])
-def test_scores_that_are_asked_for_alone_are_those_of_the_cpu(index: Index, device: str, focus: Focus) -> None:
+def test_score_rows_equals_the_cpu(index: Index, device: str, focus: Focus) -> None:
     queries = [query_of(9, 3, 0), query_of(40, 0, 1), query_of(1, 12, 2)]
-    wanted = [Found.of_rows([[7, 3, 40], [1, 0]]), Found.of_rows([[], []]), Found.of_rows([[], [5]])]
+    wanted = [ScoredRows.of_rows([[7, 3, 40], [1, 0]]), ScoredRows.of_rows([[], []]), ScoredRows.of_rows([[], [5]])]
     expected = Searcher(index.codec, index.segments, threads=1).score_rows(queries, focus, wanted)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):  # held vectors are float16
-        found = DeviceSearcher(index.codec, index.segments, device, hold=hold).score_rows(queries, focus, wanted)
+        found = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold).score_rows(
+            queries, focus, wanted
+        )
         for one, other in zip(map(by_place, found), map(by_place, expected), strict=True):
             assert one == pytest.approx(other, abs=atol)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_boosted_passages_are_raised_as_on_the_cpu(index: Index, device: str) -> None:
+def test_boosts_equal_the_cpu(index: Index, device: str) -> None:
     queries, boosted = [query_of(9, 3, 0), query_of(40, 0, 1)], [["p3", "p60", "doomed"], []]
     searched = Index.open(index.root, device=device)
     for hold, atol in ((False, 1e-4), (True, 2e-3)):
-        searched.snapshot._searcher = DeviceSearcher(index.codec, index.segments, device, hold=hold)
+        searched.snapshot._searcher = DeviceSearcher(index.codec, index.segments, device, cache_vectors=hold)
         found = search_all(searched, queries, 10, boosted=boosted, boost=2.0)
         for query, own, ranking in zip(queries, boosted, found, strict=True):
             scores = slow_scores(index, query, TEXTS)

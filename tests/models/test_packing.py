@@ -1,4 +1,4 @@
-"""Attention within texts: against one text at a time, and against a mask over the whole row."""
+"""Attention within packed texts equals one text at a time, and a mask over the whole row."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_text_is_read_as_if_it_stood_alone(lengths: list[int]) -> None:
     torch.testing.assert_close(found, torch.cat(alone), atol=1e-5, rtol=0)
 
 
-def test_tokens_that_are_not_seen_are_attended_to_by_none() -> None:
+def test_masked_tokens_are_not_attended_to() -> None:
     lengths = [5, 3, 4]
     seen = np.array([1, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1, 1], bool)
     model, (ids, positions) = backbone(), row_of(lengths)
@@ -60,14 +60,14 @@ def test_tokens_that_are_not_seen_are_attended_to_by_none() -> None:
         masked = model(input_ids=ids, position_ids=positions, attention_mask=allowed[None, None]).last_hidden_state[0]
         found = packed(model, lengths, texts)
     torch.testing.assert_close(found, masked, atol=1e-5, rtol=0)
-    assert texts.seen is not None
-    assert texts.seen.tolist() == np.flatnonzero(seen).tolist()
+    assert texts.visible is not None
+    assert texts.visible.tolist() == np.flatnonzero(seen).tolist()
 
 
-def test_where_all_is_seen_nothing_is_said_of_it() -> None:
+def test_a_mask_of_all_tokens_is_dropped() -> None:
     texts = PackedTexts.of([2, 3], np.ones(5, bool))
-    assert texts.seen is None
-    assert texts.seen_edges is None
+    assert texts.visible is None
+    assert texts.visible_edges is None
     assert (texts.edges.tolist(), texts.longest) == ([0, 2, 5], 3)
 
 
@@ -82,7 +82,7 @@ def test_afterwards_the_backbone_attends_as_before() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> None:
-    """On a GPU bfloat16 and float32 go through two kernels."""
+    """bfloat16 and float32 use two different kernels on a GPU."""
     lengths, model = [9, 1, 30, 17], backbone().to(device)
     ids = row_of(lengths)[0].to(device)
 
@@ -102,7 +102,7 @@ def test_gradients_are_those_of_texts_alone(device: str, dtype: torch.dtype) -> 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_kernels_leave_out_what_is_not_seen(dtype: torch.dtype) -> None:
+def test_kernels_ignore_masked_tokens(dtype: torch.dtype) -> None:
     lengths, model = [9, 1, 30, 17], backbone()
     texts = PackedTexts.of(lengths, np.arange(57) % 5 != 3)
     with torch.no_grad():
@@ -124,7 +124,7 @@ def test_attention_that_is_not_plain_is_refused() -> None:
     )
     torch.manual_seed(0)
     model, (ids, positions) = ModernBertModel(config).eval(), row_of([4, 40])
-    with pytest.raises(ValueError, match="attention with sliding_window is not done here"), torch.no_grad():
+    with pytest.raises(ValueError, match="packed texts do not support attention with sliding_window"), torch.no_grad():
         within_texts(model, ids, positions)
 
 
