@@ -122,7 +122,8 @@ class Baleen:
         return ([_ranked(trace, config.ranked_by) for trace in traces] for traces in steps)
 
     def _run(self, queries: Sequence[Query], config: RunConfig) -> Iterator[list[Trace]]:
-        search = MentionBoost(self.retriever, config.mention_boost) if config.mention_boost else self.retriever
+        retriever = self.retriever.pinned()
+        search = MentionBoost(retriever, config.mention_boost) if config.mention_boost else retriever
         if config.pipeline == "hybrid":
             both = self.condenser(config.untrained, **config.thresholds), self.reranker()
             return run_hybrid(queries, search, *both, config.depths, config.stop_early)

@@ -692,3 +692,17 @@ def test_an_index_that_is_missing_or_of_another_encoder_is_refused(home: Path, t
     Index.build(tmp_path / "index", CORPUS, other, bits=4)
     with pytest.raises(EncoderMismatchError):
         Baleen.load(home / "model", tmp_path / "index")
+
+
+def test_a_run_sees_one_state_of_the_index(home: Path, tmp_path: Path) -> None:
+    """An index that changes between two hops changes the next run, not this one."""
+    system = over(home, tmp_path / "index", CORPUS)
+    alone = system.verify(CLAIM, **SETTINGS["run"])
+    steps_of_run = system.stream(CLAIM, **SETTINGS["run"])
+    first = next(steps_of_run)
+    index = system.retriever.index
+    assert isinstance(index, Index)
+    index.delete([pid for pid in alone.pids if pid not in first.pids])
+    *_, last = steps_of_run
+    assert steps(last) == steps(alone)
+    assert not set(system.verify(CLAIM, **SETTINGS["run"]).pids) >= set(alone.pids)

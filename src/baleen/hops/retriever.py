@@ -8,6 +8,7 @@ retriever.passage(ranking[0].pid).sentences
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, TypedDict, Unpack
@@ -96,6 +97,12 @@ class Retriever:
         opened = open_index(index, device, threads)
         encoder = Encoder.load(model if model is not None else default_model(), device=device, precision=precision)
         return cls(encoder, opened if opened is not None else open_demo_index(encoder, threads))
+
+    def pinned(self) -> Self:
+        """This retriever over the present state of its index, for all hops of a run: later changes are not seen."""
+        pinned = copy(self)
+        pinned.index = self.index.snapshot if isinstance(self.index, Index) else self.index
+        return pinned
 
     def search(
         self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Unpack[CommonSearchOptions]
