@@ -1,4 +1,4 @@
-# Everything that a newcomer, a developer and CI run.  Each target sets itself up first and skips what is done already.
+# Commands for users, developers and CI.  Each target creates what it needs and skips what exists.
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,9 +23,9 @@ $(MODEL)/config.json: | $(READY)
 	$(BIN)/baleen init --out $(MODEL)
 
 demo: $(READY)
-	$(BIN)/baleen demo
+	$(BIN)/baleen verify
 
-# make benchmark UNTRAINED=1 has a row for the untrained default too, which takes a quarter of an hour or more
+# make benchmark UNTRAINED=1 adds a row for the untrained default: 15 minutes or more
 benchmark: $(READY)
 	benchmarks/run.sh
 
@@ -41,7 +41,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# make bench CORPUS=corpus.jsonl.gz QUESTIONS=dev.json measures real vectors too
+# make bench CORPUS=corpus.jsonl.gz QUESTIONS=dev.json also measures real vectors
 bench: $(READY) $(if $(CORPUS),$(MODEL)/config.json)
 	$(BIN)/python benchmarks/search.py $(if $(CORPUS),--corpus $(CORPUS) --model $(MODEL) --questions $(QUESTIONS))
 

@@ -1,9 +1,9 @@
-"""Milliseconds per query when many are encoded and searched at once, as on a GPU.
+"""Milliseconds per query for large batches of queries, as on a GPU.
 
     python benchmarks/batch.py dev.json --index wiki.index --model baleen-small --exact 60 --json
 
-The first search, which loads the index, does not count.  With --exact N the first N queries are also searched exactly, to
-measure the recall of the batched search at 10 and at k.
+The first search, which loads the index, is not measured.  --exact N also searches the first N queries exactly, for the
+recall of the batched search at 10 and at k.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Query, Ranking
 from baleen.data.claims import read_claims
-from baleen.evaluation.tables import table
 from baleen.hops.retriever import Retriever
 from baleen.index.cpu.search import Limits
 from baleen.index.protocol import SearchOptions
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [
         [key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for key, value in found.items()
     ]
-    print(json.dumps(found) if options.json else table(["", ""], rows))
+    print(json.dumps(found) if options.json else markdown_table(["", ""], rows))
 
 
 def batched(

@@ -18,8 +18,8 @@ import numpy as np
 
 from baleen.core.errors import BaleenError
 from baleen.core.machine import PACKAGES, machine_info
+from baleen.core.markdown import markdown_table
 from baleen.core.vectors import QueryVectors
-from baleen.evaluation.tables import table
 from baleen.index.cpu.search import Limits, ScoredRows, Searcher
 from baleen.index.cpu.tables import Lanes
 from baleen.index.index import Index
@@ -67,7 +67,7 @@ def print_result(name: str, options: argparse.Namespace, rows: Sequence[Row], co
 
 
 def _portable(key: str, value: Any) -> Any:
-    """Keep only the name of a file, which says enough on another machine too."""
+    """Keep only the name of a file, whose folder means nothing on another machine."""
     return Path(value).name if value is not None and (key == "model" or isinstance(value, Path)) else value
 
 
@@ -78,7 +78,7 @@ def machine_line(found: Row) -> str:
 
 def rows_table(columns: Columns, rows: Iterable[Row]) -> str:
     """A Markdown table with one line for each row."""
-    return table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
+    return markdown_table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 
 
 def number(key: str, form: str = ",.1f") -> Callable[[Row], str]:
@@ -127,16 +127,16 @@ def measure(
     threads: int | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Measure one index of a workload in a process of its own, against the exact answers or without them.
+    """Measure one index of a workload in a fresh process; with `exact`, against the exact answers.
 
-    `build_s` excludes making the vectors.  `bytes_per_vector` counts every file.  Rates are passages a second on one
-    core.  Memory is in MB, before opening and after all queries; `mapped_mb` is the share of mapped files in between.
+    `build_s` excludes making the vectors.  `bytes_per_vector` counts all files.  Rates are passages per second and
+    core.  Memory is in MB, before opening and after all queries; `mapped_mb` is the growth of mapped files between.
     """
     index, build_s = work.built(bits, device)
     limits = Limits.of(config, K)
     stored = int(index.info()["vectors"])
     size = sum(path.stat().st_size for path in index.root.rglob("*") if path.is_file())
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # the memory of building does not count
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # without the memory of building
         found, searches = pool.submit(probe, index.root, work.queries, config, threads, exact).result()
     return {
         "dataset": work.data.name,
@@ -199,9 +199,9 @@ def timed(index: Index, queries: Sequence[QueryVectors], options: SearchOptions 
 
 
 def kernel_rates(index: Index, query: QueryVectors) -> tuple[float, float | None]:
-    """Passages a second that one thread prunes and refines (None at 16 bits, which have nothing to refine).
+    """Passages per second that one thread prunes and refines (None at 16 bits, which need no refinement).
 
-    Both kernels run over the same random passages, with the query's tables made beforehand.
+    Both kernels run over the same random passages; making the query's tables is not measured.
     """
     searcher = Searcher(index.codec, index.segments, threads=1)
     lanes = Lanes.of(query, index.codec, index.focus)

@@ -1,12 +1,12 @@
-"""How far a retriever gets by how many matches count: N-hat of the claim's, L-hat of the facts'.
+"""Retrieval by focus: the number of matches that count for the claim (N-hat) and for the facts (L-hat).
 
     python benchmarks/focus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
         --sample 10000 --near 20 --model baleen-small --focus 32,8 16,8 64,8 32,4 all,all
 
-*Reach*: questions with all gold passages found after each hop, with a perfect condenser, over a sample of the corpus that has
-every gold passage; all focuses over one index.  Chance passages are easy to tell from gold ones: `--near 20` adds the first 20 of
-BM25 for each question, which stand in a large corpus too.  The retriever was trained with a focus of its own: what another would be
-worth to one that was trained with it is for `experiments/ablation.py` to say.  Prints a Markdown table.
+Prints a Markdown table: the percentage of questions with all gold passages found after each hop, with a perfect
+condenser, over one index of a sample of the corpus that has all gold passages.  Random passages are easy to tell from
+gold ones, so `--near 20` adds the top 20 of BM25 for each question.  The retriever was trained with a focus of its own;
+`experiments/ablation.py` trains retrievers with another.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from baleen.training.cross_encoder.likely_sentences import likely_sentences
 from baleen.training.data import TrainingData
 from baleen.training.hop_order.fixed import oracle_hops
 from baleen.training.hop_order.supervision import State
-from near_corpus import haystack, sample
+from near_corpus import sample, with_neighbours
 
 Focus = tuple[int | None, int | None]
+FOCUSES = ["32,8", "16,8", "64,8", "32,4", "32,16", "all,all"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("corpus", nargs="+", help="files of the corpus")
     parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
-    parser.add_argument("--model", default="baleen-small")
-    parser.add_argument("--sample", type=int, default=20_000)
-    parser.add_argument("--near", type=int, default=0)
-    parser.add_argument("--depths", default="25,25,25,25")
-    parser.add_argument("--focus", nargs="+", default=["32,8", "16,8", "64,8", "32,4", "32,16", "all,all"])
+    parser.add_argument("--model", default="baleen-small", help="folder or name of a model")
+    parser.add_argument("--sample", type=int, default=20_000, help="passages to sample (default 20000)")
+    parser.add_argument("--near", type=int, default=0, help="BM25 passages per question to add (default 0)")
+    parser.add_argument("--depths", default="25,25,25,25", help="passages per hop")
+    parser.add_argument("--focus", nargs="+", default=FOCUSES, help="N-hat,L-hat to compare")
     arguments = parser.parse_args()
     try:
         world = sample(arguments.corpus, arguments.questions, arguments.sample)
         with tempfile.TemporaryDirectory() as folder:
             encoder = Encoder.load(arguments.model)
-            passages = haystack(world, arguments.corpus, arguments.near)
+            passages = with_neighbours(world, arguments.corpus, arguments.near)
             print(f"{len(passages):,} passages\n", flush=True)
             index = Index.build(Path(folder) / "index", passages, encoder, total=len(passages))
             depths = [int(depth) for depth in arguments.depths.split(",")]
@@ -69,7 +70,7 @@ def print_table(world: TrainingData, retriever: Retriever, focuses: Sequence[Foc
 
 
 def reach(world: TrainingData, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
-    """`61.0 / 92.8 / 95.8 / 95.8`"""
+    """Percentages after each hop: `61.0 / 92.8 / 95.8 / 95.8`."""
 
     def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
         return retriever.search_many([state.query for state in states], depth, exclude=seen, focus=focus)

@@ -1,8 +1,8 @@
-"""Latency and memory of a small index against those of a large one.
+"""Latency and memory of a small index and a large one.
 
     python benchmarks/growth.py --bits 2            # 20,000 and 1,000,000 passages: 20 GB of disk while it runs
 
-All indexes are built before the first one is measured, so that the conditions of measuring are alike.
+All indexes are built before the first is measured, so that conditions are equal.
 """
 
 from __future__ import annotations

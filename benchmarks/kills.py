@@ -1,18 +1,17 @@
-"""What is left of an index when its writer is killed, again and again, at moments of nobody's choosing?
+"""Kill the writer of an index at random moments, and check what it leaves.
 
     python benchmarks/kills.py [--kills 200] [--seed 0]
     python benchmarks/kills.py --opens 1000
 
-Each time a child builds a small index and changes it on and on (add, delete, compact, build over it), noting in a journal
-when each change begins and when it has returned.  SIGKILL ends it after a random delay.  Then the index must hold exactly
-what it held before the change that was under way, or exactly what it should hold after it; every checksum must fit, a
-search must answer, and the next writer must clear away whatever was left.  Prints a Markdown table of what was killed
-and what was found; the exit status is 1 if anything else was found.
+A child builds a small index and keeps changing it (add, delete, compact, rebuild).  It notes the start and end of each
+change in a journal.  SIGKILL ends it after a random delay.  Then the index must hold its contents from before or after
+the change in progress, all checksums must match, a search must work, and the next writer must remove leftovers.  Prints
+a Markdown table; the exit status is 1 if anything else is found.
 
-"before" and "after" are told apart by what the index holds, so a killed compaction always reads as "before".  With --opens
-nothing is killed until the end: the index is opened again and again while the child goes on, and must open each time.
+"before" and "after" are decided by contents, so a killed compaction always counts as "before".  --opens N instead opens
+the index N times while the child writes; each must succeed.
 
-A kill is not a power cut: what the operating system had already taken is not lost, so this says nothing of fsync.
+A kill is not a power cut: the operating system keeps what it was given, so this does not test fsync.
 """
 
 from __future__ import annotations
@@ -32,25 +31,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-# A process of one thread can be forked, which spares each child the imports.
+# One thread allows forking, which saves each child the imports.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
 
 from baleen.core.errors import BaleenError, IndexNotFoundError
+from baleen.core.markdown import markdown_table
 from baleen.index import format
 from baleen.index.index import Index
 from index_fakes import WordEncoder, passages_of, random_text
 
 ENCODER = WordEncoder()
-LONGEST_DELAY = 0.6  # seconds from the first change: long enough for a child to come through a few dozen of them
+LONGEST_DELAY = 0.6  # seconds after the first change; enough for a few dozen changes
 State = dict[str, str] | None  # texts by id; None where there is no index yet
 
 
 @dataclass(frozen=True)
 class Change:
-    """One step of a script: what is done, with which passages, and what the index holds afterwards."""
+    """One step: its kind, its passages, and the contents of the index afterwards."""
 
     kind: str
     texts: dict[str, str]
@@ -58,7 +58,7 @@ class Change:
 
 
 def script(seed: int) -> Iterator[Change]:
-    """Changes without end, the same ones for the same seed; the first one builds."""
+    """Yield endless changes, the same for the same seed; the first one builds."""
     chance = random.Random(seed)
     held: dict[str, str] = {}
     kinds = ["build"]
@@ -88,7 +88,7 @@ def apply(change: Change, root: Path) -> None:
 
 
 def write_until_killed(root: Path, seed: int, journal: int) -> None:
-    """The child: one byte to the journal before each change, one after it."""
+    """Run in the child: write a byte to the journal before and after each change."""
     for change in script(seed):
         os.write(journal, b"<")
         apply(change, root)
@@ -96,7 +96,7 @@ def write_until_killed(root: Path, seed: int, journal: int) -> None:
 
 
 def kill_one(root: Path, seed: int, delay: float) -> bytes:
-    """Kill a child `delay` seconds after its first change began, and return its journal."""
+    """Kill a child `delay` seconds after its first change began; return its journal."""
     with writer(root, seed) as reading:
         journal = reading.read(1)
         time.sleep(delay)
@@ -105,7 +105,7 @@ def kill_one(root: Path, seed: int, delay: float) -> bytes:
 
 @contextmanager
 def writer(root: Path, seed: int) -> Iterator[IO[bytes]]:
-    """A child that writes for as long as the block runs; its journal may be read afterwards too."""
+    """Run a child that writes while the block runs; its journal stays readable afterwards."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -130,12 +130,12 @@ def reading_to_the_end(journal: IO[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Outcome:
-    during: str  # the kind of change that was under way, or "nothing"
-    found: str  # "before", "after", or what was wrong
+    during: str  # kind of change in progress, or "nothing"
+    found: str  # "before", "after", or a fault
 
 
 def judge(root: Path, seed: int, journal: bytes) -> Outcome:
-    """Hold the folder against the script."""
+    """Compare the index with the script."""
     changes = script(seed)
     before: State = None
     for _ in range(journal.count(b">")):
@@ -156,7 +156,7 @@ def judge(root: Path, seed: int, journal: bytes) -> Outcome:
 
 
 def read_state(root: Path) -> State:
-    """Everything that the index holds, once all of it has been checked."""
+    """Return the contents of the index, with all of it checked."""
     try:
         index = Index.open(root, threads=1)
     except IndexNotFoundError:
@@ -169,7 +169,7 @@ def read_state(root: Path) -> State:
 
 
 def check_next_writer(root: Path, state: State) -> None:
-    """One more change succeeds and leaves nothing but what the manifest names."""
+    """Check that the next change succeeds and leaves only files of the manifest."""
     new = {"afterwards": "a text that is added afterwards"}
     if state is None:
         Index.build(root, passages_of(new), ENCODER, threads=1)
@@ -194,7 +194,7 @@ def run(kills: int, seed: int) -> Counter[Outcome]:
 
 
 def warm_up(root: Path) -> None:
-    """Every change once, so that children find the kernels compiled."""
+    """Make every kind of change once, so that children find compiled kernels."""
     kinds: set[str] = set()
     for change in script(0):
         apply(change, root)
@@ -205,7 +205,7 @@ def warm_up(root: Path) -> None:
 
 
 def open_while_written(opens: int, seed: int) -> Counter[str]:
-    """How often an index opened while a child kept changing it, and what was said when it did not."""
+    """Count successful opens while a child changes the index, and errors by type."""
     torch.set_num_threads(1)
     answers: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -222,27 +222,27 @@ def open_while_written(opens: int, seed: int) -> Counter[str]:
     return answers
 
 
-def table(outcomes: Counter[Outcome]) -> str:
-    lines = ["| killed during | before | after | broken |", "|---|---|---|---|"]
+def outcome_table(outcomes: Counter[Outcome]) -> str:
+    rows = []
     for kind in ("build", "add", "delete", "compact", "nothing"):
         counts = Counter({outcome.found: n for outcome, n in outcomes.items() if outcome.during == kind})
         before, after = counts["before"], counts["after"]
-        lines.append(f"| {kind} | {before} | {after} | {counts.total() - before - after} |")
-    return "\n".join(lines)
+        rows.append([kind, str(before), str(after), str(counts.total() - before - after)])
+    return markdown_table(["killed during", "before", "after", "broken"], rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--opens", type=int, default=0)
+    parser.add_argument("--kills", type=int, default=200, help="writers to kill (default 200)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed")
+    parser.add_argument("--opens", type=int, default=0, help="opens while a child writes, instead of kills")
     arguments = parser.parse_args()
     if arguments.opens:
         answers = open_while_written(arguments.opens, arguments.seed)
         print(", ".join(f"{answer}: {n}" for answer, n in answers.items()))
         return 1 if answers["opened"] < arguments.opens else 0
     outcomes = run(arguments.kills, arguments.seed)
-    print(table(outcomes))
+    print(outcome_table(outcomes))
     broken = {outcome: n for outcome, n in outcomes.items() if outcome.found not in ("before", "after")}
     for outcome, n in broken.items():
         print(f"{n} x killed during {outcome.during}: {outcome.found}")

@@ -1,6 +1,6 @@
-"""How often a sentence that is inferred by its words is a gold one, on questions whose gold sentences are known.
+"""Accuracy of gold sentences inferred from words, on questions whose gold sentences are known.
 
-    python benchmarks/likely_sentences.py wiki/part-*.jsonl.gz --questions hover:hover/train.json hotpotqa:hotpotqa/train.json
+    python benchmarks/likely_sentences.py wiki/part-*.jsonl.gz --questions hover:dev.json hotpotqa:dev.json
 
 Gold passages of one sentence are left out.  Prints a Markdown table.
 """
@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from baleen.core.errors import BaleenError
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Passage
 from baleen.data.example import Example
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
@@ -37,14 +38,14 @@ def main() -> None:
 
 
 def print_table(world: TrainingData, datasets: Sequence[str]) -> None:
-    print(
-        "| questions of | gold passages | the likeliest sentence is gold | the first one is |\n| --- | --- | --- | --- |"
-    )
-    ways = [likely_sentences(world.passage, most=1), first_sentences(1)]
+    methods, rows = [likely_sentences(world.passage, most=1), first_sentences(1)], []
     for dataset in datasets:
         found = list(known_passages(world, [each for each in world.train if each.dataset == dataset]))
-        shares = [f"{100 * sum(right(way, *each) for each in found) / max(1, len(found)):.1f} %" for way in ways]
-        print(f"| {dataset} | {len(found):,} | {' | '.join(shares)} |")
+        shares = [
+            f"{100 * sum(is_gold(method, *each) for each in found) / max(1, len(found)):.1f} %" for method in methods
+        ]
+        rows.append([dataset, f"{len(found):,}", *shares])
+    print(markdown_table(["dataset", "gold passages", "likeliest sentence is gold", "first sentence is gold"], rows))
 
 
 def known_passages(world: TrainingData, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
@@ -55,8 +56,8 @@ def known_passages(world: TrainingData, questions: Sequence[Question]) -> Iterat
                 yield example, passage
 
 
-def right(way: SentenceChoice, example: Example, passage: Passage) -> bool:
-    return any((passage.pid, sid) in example.facts for sid in way(replace(example, facts=()), passage))
+def is_gold(method: SentenceChoice, example: Example, passage: Passage) -> bool:
+    return any((passage.pid, sid) in example.facts for sid in method(replace(example, facts=()), passage))
 
 
 if __name__ == "__main__":

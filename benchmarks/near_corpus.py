@@ -1,11 +1,11 @@
-"""A corpus that two cores can index and that is still hard: what stands near to the questions of a large one.
+"""Make a small corpus that stays hard: passages near the questions of a large one.
 
     python benchmarks/near_corpus.py wiki/part-*.jsonl.gz --questions hover:hover/dev.json exfever:exfever/dev.json \
         --sample 6000 --near 20 --out near.jsonl.gz
 
-Every gold passage of the questions, others by chance until there are 6,000, and the first 20 of BM25 for each question in the
-whole corpus.  `--beside FILE` takes the passages of a corpus that was made so before along.  Figures over such a corpus are
-for comparing with each other, not with those over the large one.
+It has every gold passage of the questions, random passages up to --sample, and the top --near of BM25 in the whole
+corpus for each question.  `--beside FILE` adds the passages of another such corpus.  Figures over it compare only with
+each other, not with those over the large corpus.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NAME = "corpus"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("corpus", nargs="+", help="files of the large corpus")
     parser.add_argument("--questions", nargs="+", required=True, metavar="DATASET:FILE")
-    parser.add_argument("--sample", type=int, default=6_000)
-    parser.add_argument("--near", type=int, default=20)
-    parser.add_argument("--beside", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sample", type=int, default=6_000, help="passages to sample (default 6000)")
+    parser.add_argument("--near", type=int, default=20, help="BM25 passages per question (default 20)")
+    parser.add_argument("--beside", type=Path, help="corpus to add")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
     arguments = parser.parse_args()
     try:
         corpus.check_writable(arguments.out)
         world = sample(arguments.corpus, arguments.questions, arguments.sample)
-        found = (replace(each, pid=bare(each.pid)) for each in haystack(world, arguments.corpus, arguments.near))
+        found = (replace(each, pid=bare(each.pid)) for each in with_neighbours(world, arguments.corpus, arguments.near))
         before = corpus.read_passages([arguments.beside]) if arguments.beside else ()
         written = corpus.write_passages({passage.pid: passage for passage in (*before, *found)}.values(), arguments.out)
         print(f"{arguments.out}: {written:,} passages")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def sample(files: Sequence[str], questions: Sequence[str], size: int) -> TrainingData:
-    """The questions, over so many passages of the corpus, all gold ones among them; ids have `corpus/` before them."""
+    """Load the questions over `size` passages, all gold ones included; ids get the prefix `corpus/`."""
     for each in questions:
         if ":" not in each:
             raise ConfigError(f"'{each}': expected DATASET:FILE, as in hover:dev.json")
@@ -53,8 +53,8 @@ def sample(files: Sequence[str], questions: Sequence[str], size: int) -> Trainin
     return load_training_data([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
 
 
-def haystack(world: TrainingData, files: Sequence[str], near: int) -> list[Passage]:
-    """The sample, and the first `near` passages of the whole corpus for each question."""
+def with_neighbours(world: TrainingData, files: Sequence[str], near: int) -> list[Passage]:
+    """The sample, and the top `near` passages of the whole corpus for each question."""
     chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
     if near:
         everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read_passages(files)}

@@ -1,12 +1,12 @@
-"""The index beside other late-interaction engines: the same vectors, the same machine, interleaved.
+"""Compare the index with other late-interaction engines on the same vectors and machine.
 
     make bench-peers
     python benchmarks/peers.py --passages 20000 --with pylate --json peers.json
 
-Every engine is a process of its own (`benchmarks/peers/run_*.py`), the peers in environments of their own, which are made
-when they are missing: .venv-fast-plaid, and .venv-pylate (some 6 GB) if asked for.  Indexes are built one after the
-other; then each query is put to all engines in turn, in rotating order, so that whatever else the machine does hits all
-alike.  Peers know no focus, so that all sum over every query vector.  Prints a Markdown table.
+Each engine is a process (`benchmarks/peers/run_*.py`), the peers in environments that are created if missing:
+.venv-fast-plaid, and .venv-pylate (about 6 GB) on request.  Indexes are built one by one.  Then each query goes to all
+engines in turn, in rotating order, so that other load affects all alike.  Peers have no focus, so every query
+vector counts for all.  Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from workload import RealVectors, SyntheticCorpus, recall
 ROOT = Path(__file__).resolve().parent.parent
 RUNNERS = Path(__file__).resolve().parent / "peers"
 WARM_UP = 5
-PAUSE = 0.02  # seconds between two engines: threads of the one before may still be spinning
+PAUSE = 0.02  # seconds between engines, for spinning threads of the last one to stop
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 class Environment(NamedTuple):
-    """Where a peer lives: a folder in the repository, what is installed there, and the module that shows it is."""
+    """The environment of a peer: its folder, its requirement, and a module to test for."""
 
     folder: str
     requirement: str
@@ -64,7 +64,7 @@ CONTESTANTS = (
     Contestant("fast-plaid", "run_fast_plaid.py", 4, "fast-plaid"),
     Contestant("WARP (PyLate)", "run_warp.py", 4, "pylate"),
 )
-REFERENCE = "fast-plaid", 4  # what ratios are to
+REFERENCE = "fast-plaid", 4  # of ratios
 
 
 def log(message: str) -> None:
@@ -76,7 +76,7 @@ def log(message: str) -> None:
 
 
 def python_of(home: str, folder: Path | None) -> Path | None:
-    """The interpreter of a peer's environment, made if it is missing; None, and a word, where that fails."""
+    """The interpreter of a peer's environment, created if missing; None if that fails."""
     environment = ENVIRONMENTS[home]
     folder = folder or ROOT / environment.folder
     python = folder / "bin" / "python"
@@ -101,7 +101,7 @@ def _succeeds(*command: str | Path) -> bool:
 
 
 class Worker:
-    """One engine at work; `ask` waits for its answer."""
+    """A running engine; `ask` waits for its answer."""
 
     def __init__(self, contestant: Contestant, process: subprocess.Popen[str]) -> None:
         self.contestant, self._process = contestant, process
@@ -143,7 +143,7 @@ def working(contestant: Contestant, python: Path, folder: Path, k: int, threads:
 
 
 def build_all(workers: Sequence[Worker]) -> list[Worker]:
-    """Build one index after the other; an engine that fails is left out."""
+    """Build one index after the other; engines that fail are left out."""
     ready = []
     for worker in workers:
         name = f"{worker.contestant.name}, {worker.contestant.bits} bits"
@@ -158,7 +158,7 @@ def build_all(workers: Sequence[Worker]) -> list[Worker]:
 
 
 def search_all(workers: Sequence[Worker], queries: int) -> None:
-    """Put every query to every engine, each time starting with the next one."""
+    """Send every query to every engine, in rotating order."""
     for worker in workers:
         for query in range(min(WARM_UP, queries)):
             worker.ask(f"search {query}")
@@ -170,11 +170,11 @@ def search_all(workers: Sequence[Worker], queries: int) -> None:
     log(f"{queries} queries put to {len(workers)} engines")
 
 
-# What they are given, and what comes of it
+# Data and report
 
 
 def write_data(folder: Path, options: argparse.Namespace) -> tuple[str, int, int, int]:
-    """Write what the workers read; the dataset's name and how many passages, vectors and queries there are."""
+    """Write the workers' input; return the dataset's name and the numbers of passages, vectors and queries."""
     data: SyntheticCorpus | RealVectors
     if options.corpus:
         limits = {"queries": options.queries, "limit": options.passages}
@@ -193,7 +193,7 @@ def write_data(folder: Path, options: argparse.Namespace) -> tuple[str, int, int
 
 
 def rows(workers: Sequence[Worker], vectors: int, dim: int) -> list[dict[str, Any]]:
-    """A row for each engine; the first is the exact one, which the others' recall is against."""
+    """One row per engine; recall is against the first engine, which is exact."""
     expected = [[str(row) for row in found] for found in workers[0].found]
     measured = []
     for worker in workers:
@@ -214,7 +214,7 @@ def rows(workers: Sequence[Worker], vectors: int, dim: int) -> list[dict[str, An
 
 
 def ratios(row: dict[str, Any], measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """How many times as fast, as quickly built and as small as the reference; None where either has no figure."""
+    """Speed, build time and size relative to the reference; None without a figure."""
     reference = next((other for other in measured if (other["engine"], other["bits"]) == REFERENCE), None)
     keys = {"times_faster": "p50_ms", "times_quicker_built": "build_s", "times_smaller": "bytes_per_vector"}
     return {
@@ -259,18 +259,18 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--passages", type=int, default=20_000, help="how many, made up or from the corpus")
+    parser.add_argument("--passages", type=int, default=20_000, help="number of passages, synthetic or of --corpus")
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--vectors", type=int, default=64, help="of a query that is made up")
+    parser.add_argument("--vectors", type=int, default=64, help="vectors of a synthetic query")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--with", dest="extra", nargs="*", choices=["pylate"], default=[], help="more engines")
     parser.add_argument("--corpus", type=Path, help="a collection, encoded once for all engines; needs --checkpoint")
     parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--questions", type=Path, help="JSONL or a JSON list; sentences of the corpus stand in for it")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
-    parser.add_argument("--fast-plaid-venv", type=Path, help="an environment that has fast-plaid already")
-    parser.add_argument("--pylate-venv", type=Path, help="an environment that has pylate[warp] already")
+    parser.add_argument("--questions", type=Path, help="JSONL or a JSON list (default: sentences of the corpus)")
+    parser.add_argument("--json", type=Path, help="also write the result to this file")
+    parser.add_argument("--fast-plaid-venv", type=Path, help="existing environment with fast-plaid")
+    parser.add_argument("--pylate-venv", type=Path, help="existing environment with pylate[warp]")
     options = parser.parse_args()
     if bool(options.corpus) != bool(options.checkpoint):
         parser.error("--corpus and --checkpoint go together")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The benchmarks that come with the code: each command is printed before it runs, and can be run by itself.
+# Run the benchmarks that come with the code.  Each command is printed first and can be run by itself.
 #
-#   make benchmark                      BM25, and the checkpoint in checkpoints/, which takes a quarter of an hour on two cores that compute in bfloat16, else up to an hour
-#   make benchmark UNTRAINED=1          MaxSim of the untrained default too: 15,000 passages go through a 33M encoder
-#   DRY_RUN=1 benchmarks/run.sh         print the commands and do nothing
+#   make benchmark                      BM25 and the checkpoint in checkpoints/: 15 minutes on two cores with bfloat16,
+#                                       else up to an hour
+#   make benchmark UNTRAINED=1          also MaxSim of the untrained default: encodes 15,000 passages, 33M parameters
+#   DRY_RUN=1 benchmarks/run.sh         print the commands only
 #
-# Indexes and results by question lie in benchmarks/cache; what is there is not made again, and a run that was killed is
-# taken up.
+# Indexes and results are kept in benchmarks/cache: finished steps are skipped, and a killed run resumes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,12 +1,12 @@
-"""Build time, size, recall and latency of an index, on synthetic vectors and on those of a real collection.
+"""Build time, size, recall and latency of an index of synthetic or real vectors.
 
     python benchmarks/search.py --size 20000 --queries 60
     python benchmarks/search.py --size 0 --corpus corpus.jsonl.gz --model baleen-small --questions dev.json
     python benchmarks/search.py --size 100000 --candidates 16384 32768 --refined 2048 4096      # a grid of settings
 
-Recall is against the exact best passages over the original vectors, by the focused score.  Latency is that of one query
-at a time, without its encoding.  A corpus with no more passages than a search refines is searched exactly, and says
-nothing about approximation.
+Recall is against the exact best passages of the original vectors by focused score.  Latency is of one query at a time,
+without encoding.  A corpus with no more passages than a search refines is searched exactly and does not measure
+approximation.
 """
 
 from __future__ import annotations

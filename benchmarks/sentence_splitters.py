@@ -1,10 +1,10 @@
-"""How well and how fast do sentence splitters find the boundaries of a corpus that was split by others?
+"""Accuracy and speed of sentence splitters on a corpus with given sentences.
 
     python benchmarks/sentence_splitters.py CORPUS.jsonl.gz...
 
-Takes the passages whose `text` is a list of sentences, joins those with one space, and asks every splitter that is
-installed where sentences begin.  Precision, recall and F1 are over all boundaries inside all passages together; the
-beginning of a passage is none.  Speed is that of one thread, in processor time.  Prints a Markdown table.
+Joins the sentences of each passage by one space and compares the boundaries that each installed splitter finds.
+Precision, recall and F1 are over all boundaries inside passages; the start of a passage is none.  Speed is of one
+thread, in processor time.  Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import argparse
 import gzip
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module, metadata
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
+
+from baleen.core.markdown import markdown_table
 
 Splitter = Callable[[str], Iterable[int]]
 
@@ -33,7 +33,7 @@ class Score(NamedTuple):
     precision: float
     recall: float
     f1: float
-    speed: float  # characters a second
+    speed: float  # characters per second
 
 
 def pages(paths: Iterable[Path]) -> Iterator[Page]:
@@ -54,7 +54,7 @@ def page(sentences: Sequence[str]) -> Page:
 
 
 def located(text: str, sentences: Iterable[str]) -> Iterator[int]:
-    """Where each sentence begins, for the splitters that give strings and no offsets."""
+    """Yield the start of each sentence, for splitters that return strings without offsets."""
     position = 0
     for sentence in map(str.strip, sentences):
         found = text.find(sentence, position)
@@ -64,7 +64,7 @@ def located(text: str, sentences: Iterable[str]) -> Iterator[int]:
 
 
 def baleen() -> Splitter:
-    split = import_module("baleen.data.sentences").split
+    split = import_module("baleen.data.sentences").split_sentences
     return lambda text: (start for start, _ in split(text))
 
 
@@ -129,7 +129,7 @@ CANDIDATES: dict[str, Callable[[], Splitter]] = {
 
 
 def score(splitter: Splitter, corpus: Sequence[Page]) -> Score:
-    splitter("A first call may load data. It is not counted.")
+    splitter("The first call may load data. It is not measured.")
     begin = time.process_time()
     answers = [list(splitter(page.text)) for page in corpus]
     seconds = time.process_time() - begin
@@ -143,41 +143,38 @@ def score(splitter: Splitter, corpus: Sequence[Page]) -> Score:
 
 
 def visible(text: str, position: int) -> int:
-    """`position`, or that of the next character that is no space: whom the space belongs to is a matter of taste."""
+    """Skip whitespace at `position`: which sentence it belongs to is a matter of taste."""
     while position < len(text) and text[position].isspace():
         position += 1
     return position
 
 
-def row(name: str, corpus: Sequence[Page]) -> str | None:
-    """One line of the table; None where the splitter is not installed."""
+def row(name: str, corpus: Sequence[Page]) -> list[str] | None:
+    """A row of the table; None if the splitter is not installed."""
     try:
         splitter = CANDIDATES[name]()
     except ImportError:
         return None
     result = score(splitter, corpus)
     version = "" if name == "baleen" else metadata.version(name)
-    ratios = " | ".join(f"{value:.4f}" for value in result[:3])
-    return f"| {name} | {version} | {len(corpus):,} | {ratios} | {result.speed / 1000:,.0f} |"
+    ratios = [f"{value:.4f}" for value in result[:3]]
+    return [name, version, f"{len(corpus):,}", *ratios, f"{result.speed / 1000:,.0f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", nargs="+", type=Path, help="JSONL files, gzipped")
-    parser.add_argument("--pages", type=int, help="take a random sample of this many (seed 0); all without it")
+    parser.add_argument("--pages", type=int, help="number of random passages, with seed 0 (default: all)")
     parser.add_argument("--only", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), help="splitters to measure")
     options = parser.parse_args()
     corpus = list(pages(options.corpus))
     if options.pages and options.pages < len(corpus):
         corpus = random.Random(0).sample(corpus, options.pages)
-    lines = [
-        "| splitter | version | pages | precision | recall | F1 | thousand characters/s |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for line in chain(lines, (row(name, corpus) for name in options.only)):
-        if line:
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+    if not any(each.boundaries for each in corpus):
+        parser.error("no passage has a list of several sentences as its 'text'")
+    rows = [found for name in options.only if (found := row(name, corpus)) is not None]
+    head = ["splitter", "version", "pages", "precision", "recall", "F1", "thousand characters/s"]
+    print(markdown_table(head, rows))
 
 
 if __name__ == "__main__":

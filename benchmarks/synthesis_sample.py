@@ -1,10 +1,10 @@
-"""A random sample of synthesised claims with their gold sentences, to be read and judged one by one; or what judges found.
+"""Sample synthesised claims with their gold sentences for human judges, or summarise judgements.
 
     python benchmarks/synthesis_sample.py claims.jsonl.gz wiki/*.jsonl.gz --out sample.jsonl [--count 200] [--seed 7]
     python benchmarks/synthesis_sample.py --judged experiments/synthesis-sample.jsonl
 
-A judge adds to each line `readable`, `necessary`, `sufficient` and `right`, each true or false, and may add a `remark`;
-experiments/synthesis.md defines the four.
+Judges add `readable`, `necessary`, `sufficient` and `right` to each line, true or false, and may add a `remark`;
+experiments/synthesis.md defines them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from baleen.core import files
+from baleen.core.markdown import markdown_table
 from baleen.data.corpus import read_passages
 
 MARKS = ("readable", "necessary", "sufficient", "right")
@@ -24,11 +25,11 @@ MARKS = ("readable", "necessary", "sufficient", "right")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="claims, then the corpus that they were made of")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--judged", type=Path, help="print the shares of what was judged instead")
+    parser.add_argument("files", nargs="*", type=Path, help="claims, then the files of their corpus")
+    parser.add_argument("--out", type=Path, help="file to write")
+    parser.add_argument("--count", type=int, default=200, help="claims to sample (default 200)")
+    parser.add_argument("--seed", type=int, default=7, help="sampling seed")
+    parser.add_argument("--judged", type=Path, help="judged claims to summarise instead")
     given = parser.parse_args()
     if given.judged:
         print(shares([json.loads(line) for line in files.read_lines(given.judged)]))
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 def with_sentences(claims: list[dict[str, Any]], corpus: list[Path]) -> list[dict[str, Any]]:
-    """What a judge needs of each claim: its text, its label or answer, and its gold sentences under their titles."""
+    """For each claim: its text, its label or answer, and its gold sentences with titles."""
     wanted = {pid for claim in claims for pid in claim["gold"]}
     passages = {passage.pid: passage for passage in read_passages(corpus) if passage.pid in wanted}
     kept = ("id", "text", "hops", "kind", "label", "answer", "made")
@@ -56,16 +57,22 @@ def with_sentences(claims: list[dict[str, Any]], corpus: list[Path]) -> list[dic
 
 
 def shares(judged: list[dict[str, Any]]) -> str:
-    """A Markdown table of the shares that were judged good, by hops and over all."""
+    """A Markdown table of the percentages judged true, by hops and over all."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for claim in judged:
         groups[str(claim["hops"])].append(claim)
     rows = [(name, groups[name]) for name in sorted(groups)] + [("all", judged)]
-    lines = [f"| hops | claims | {' | '.join(MARKS)} |", "|---|---|---|---|---|---|"]
-    for name, claims in rows:
-        marks = " | ".join(f"{100 * sum(claim[mark] for claim in claims) / len(claims):.1f}" for mark in MARKS)
-        lines.append(f"| {name} | {len(claims)} | {marks} |")
-    return "\n".join(lines)
+    return markdown_table(
+        ["hops", "claims", *MARKS],
+        (
+            [
+                name,
+                str(len(claims)),
+                *(f"{100 * sum(each[mark] for each in claims) / len(claims):.1f}" for mark in MARKS),
+            ]
+            for name, claims in rows
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Seconds per claim by stage, tokens read, and the share of each stage, at several numbers of hops.
+"""Seconds per claim and tokens by stage, for several numbers of hops.
 
 python benchmarks/verify.py --limit 6 -k 25
 python benchmarks/verify.py --model baleen-small --index wiki.index --file claims.jsonl --hops 1 2 4 --json
@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 from baleen.core.machine import machine_info
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Trace
 from baleen.data.claims import read_claims
-from baleen.evaluation.tables import table
 from baleen.hops.demo import demo_claims
 from baleen.system import Baleen
 from common import main_guard, positive
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measured(system: Baleen, claims: Sequence[str], hops: int, **settings: Any) -> dict[str, Any]:
-    """Verify every claim, one at a time and then all together (`batched`), after a few that do not count.
+    """Verify every claim alone, and then all in one batch (`batched`), after a few that are not measured.
 
     `stages` and `tokens` are means per claim; `words` is the context after the last hop.
     """
@@ -64,14 +64,14 @@ def measured(system: Baleen, claims: Sequence[str], hops: int, **settings: Any) 
     verify(system, claims, hops, settings)
     batched = (time.perf_counter() - start) / len(claims)
     stages, tokens = mean(map(stage_seconds, traces)), mean(map(stage_tokens, traces))
-    whole = sum(stages.values())
+    all_stages = sum(stages.values())
     return {
         "hops": hops,
         "claims": len(claims),
         "seconds": median(spent),
         "batched": batched,
         "stages": stages,
-        "shares": {stage: seconds / whole for stage, seconds in stages.items()},
+        "shares": {stage: seconds / all_stages for stage, seconds in stages.items()},
         "tokens": tokens,
         "words": sum(trace.hops[-1].words for trace in traces) / len(traces),
         "facts": sum(len(trace.facts) for trace in traces) / len(traces),
@@ -123,7 +123,7 @@ def verify_table(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return table(["hops", "s/claim", "s/claim, batched", *timings, "tokens", "facts", "words"], lines)
+    return markdown_table(["hops", "s/claim", "s/claim, batched", *timings, "tokens", "facts", "words"], lines)
 
 
 if __name__ == "__main__":

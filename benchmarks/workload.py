@@ -1,6 +1,6 @@
 """Inputs of the benchmarks: synthetic or real token vectors, their indexes, and the exact answers.
 
-A process that measures memory imports this module, so that it imports torch only where exact answers are computed.
+Processes that measure memory import this module, so it imports torch only for exact answers.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Focus = tuple[int | None, int | None]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-WARM_UP = 10  # searches before the clock starts: kernels are loaded, scratch memory is there
+WARM_UP = 10  # searches before the clock starts, which load kernels and allocate scratch memory
 CHUNK = 1000  # passages generated at once
 TYPES = 2048
 TOPIC_SIZE = 20  # passages that share a topic, on average
 TYPE_WEIGHT, TOPIC_WEIGHT, NOISE_WEIGHT = 0.8, 0.35, 0.45
 RANK_OFFSET = 2.7  # Mandelbrot's, for English: the r-th most frequent word has frequency 1 / (r + 2.7)
 QUERY_NOISE = 0.6
-BLOCK = 256  # passages scored at once: their similarities to one query stay in the cache
+BLOCK = 256  # passages scored at once, so that similarities to a query stay in the cache
 
 _CENTRES, _CHUNKS, _QUERIES = range(3)  # separate streams of random numbers
 
 
 class Dataset(PassageEncoder, Protocol):
-    """Passages and their vectors in one order: an encoder that carries its own corpus."""
+    """Passages and their vectors in one order; also the encoder that returns those vectors."""
 
     @property
     def name(self) -> str: ...
@@ -63,11 +63,11 @@ class Dataset(PassageEncoder, Protocol):
 
 
 class SyntheticCorpus:
-    """Made-up token vectors, generated on the fly: a corpus of any size that is never held in memory.
+    """Synthetic token vectors, generated on the fly, for a corpus of any size.
 
-    A vector is the sum of a *type* (which word; as skewed as words are), a *topic* (shared by about twenty passages) and
-    noise, normalised.  With the weights above, k-means leaves .31 to .33 of the energy to the residuals, as it does with
-    real token vectors.  Unlike those, the vectors share no common direction.  The corpus is its own encoder.
+    A vector is the normalised sum of a *type* (a word, with the skew of word frequencies), a *topic* (of about 20
+    passages) and noise.  With the weights above, k-means leaves .31 to .33 of the energy to the residuals, as with real
+    token vectors.  Unlike those, the vectors share no common direction.
     """
 
     def __init__(self, passages: int, length: int = 80, dim: int = 128, seed: int = 0) -> None:
@@ -111,7 +111,7 @@ class SyntheticCorpus:
         return PassageVectors(vectors.reshape(-1, self.dim), np.full(len(vectors), self.length, np.int32))
 
     def chunk(self, number: int) -> Array:
-        """Return the vectors of passages from CHUNK * number on: (passages, length, dim) float16, in any order of calls."""
+        """Vectors from passage CHUNK * number on, in any order of calls: (passages, length, dim) float16."""
         count = min(CHUNK, self.size - number * CHUNK)
         random = _random(self.seed, _CHUNKS, number)
         topics = self._topics[random.integers(len(self._topics), size=count)]  # (passages, dim)
@@ -124,7 +124,7 @@ class SyntheticCorpus:
         return vectors.astype(np.float16)
 
     def queries(self, count: int, vectors: int = 64, *, facts: int = 0, seed: int = 0) -> list[QueryVectors]:
-        """Return queries that each echo one passage: vectors drawn from it, with noise.  Facts echo the next passage."""
+        """Return queries that are noisy samples of one passage's vectors; their facts are of the next passage."""
         random = _random(self.seed, _QUERIES, seed)
         targets = np.sort(random.integers(self.size, size=count)).tolist()
         return [
@@ -169,7 +169,7 @@ class SyntheticCorpus:
 
 
 def _ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
-    """Map `make` over the items in order, in threads, a few items ahead: generating random numbers holds no lock."""
+    """Map `make` over the items in order in threads, which random number generation does not block."""
     workers = min(8, available_cores())
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -191,7 +191,7 @@ def _unit(vectors: Array) -> npt.NDArray[np.float32]:
 
 
 class RealVectors:
-    """Passages with ready-made vectors, so that everything is measured on the same ones; an encoder for an index."""
+    """Passages with given vectors, so that all engines are measured on the same ones; an encoder for an index."""
 
     def __init__(
         self,
@@ -264,9 +264,9 @@ class RealVectors:
 
 
 def exact_top(vectors: Iterable[PassageVectors], queries: Sequence[QueryVectors], k: int, focus: Focus) -> Array:
-    """Rows of the passages with the highest focused score, best first: (queries, at most k) int64.
+    """Rows of the passages with the highest focused scores, best first: (queries, at most k) int64.
 
-    Passages are streamed past all queries at once, so that a corpus of any size needs little memory.
+    Passages are streamed and scored for all queries at once, so memory does not grow with the corpus.
     """
     import torch
 

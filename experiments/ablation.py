@@ -4,13 +4,13 @@
 
     A   Baleen: the condenser reads the passages of each hop
     B   a reranker instead of the condenser; it adds the best passage of each hop
-    C   both, side by side
+    C   both, merged
     D   A without focused interaction: every query vector counts, in training and in search
     E   A without latent hop ordering: hops are ordered by the overlap of titles and texts
     F   ColBERT-Hop: B without either
-    G   A, following names as the model is set to; no other row follows them
+    G   A with the model's boost of mentioned passages; no other row has it
 
-A, B, C and G share one training run.  The plan is one for `baleen train`; it may have these settings beside it:
+A, B, C and G share one training run.  The plan is one for `baleen train` with these optional settings:
 
     [ablation]
     rows = ["A", "B", "C", "D", "E", "F"]       # default
@@ -19,15 +19,15 @@ A, B, C and G share one training run.  The plan is one for `baleen train`; it ma
     limit = 100                                 # questions per file; default: all
     readers = "own"                             # default; "first": all rows use the condenser and readers of A
     lender = "baleen-small"                     # with readers = "first": use this model's; no readers are trained
-    bits = 2                                    # of the indexes; default
+    bits = 2                                    # per dimension of the indexes; default
     cutoffs = [2, 5, 10, 20, 100]               # of the rankings; default
 
-The folder of the ablation holds
+The folder of the ablation contains
 
-    runs/VARIANT/                   a training run each, as `baleen train` leaves it
+    runs/VARIANT/                   training runs of `baleen train`
     rows/ROW/                       a model for --model: it names the folders of its components
     indexes/VARIANT/COLLECTION/     for --index
-    results/ROW/QUESTIONS.jsonl     as `baleen eval --out` writes it
+    results/ROW/QUESTIONS.jsonl     results of `baleen eval --out`
     plots/QUESTIONS/                recall curves, if matplotlib is installed
     ablation.json, ablation.md      the tables
     settings.json                   settings that all rows share, with a digest of each collection
@@ -49,16 +49,17 @@ from typing import Any, Literal
 
 from baleen.core.config import from_mapping
 from baleen.core.errors import BaleenError, ConfigError, DatasetError, MissingExtraError, StoredIndexError
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Passage
 from baleen.data import corpus
 from baleen.data.example import Example
 from baleen.data.formats import read_examples
 from baleen.data.gold import Catalogue
-from baleen.evaluation.evaluate import read_results, results_of, system_contender
-from baleen.evaluation.measures import CUTOFFS, Judge, match_gold
+from baleen.evaluation.evaluate import read_results, run_evaluation, system_target
 from baleen.evaluation.results import Result
+from baleen.evaluation.scoring import CUTOFFS, Scorer, match_gold
 from baleen.evaluation.statistics import SAMPLES
-from baleen.evaluation.tables import Entry, columns, entry, hops_table, lineup_table, table
+from baleen.evaluation.tables import RunSummary, columns, hops_table, runs_table, summarize_run
 from baleen.hops.config import Pipeline
 from baleen.hops.retriever import Retriever
 from baleen.index.codec.codec import BITS
@@ -252,7 +253,7 @@ class Report:
 
 
 def ablate(plan: AblationPlan, folder: Path, *, device: str | None = None) -> Report:
-    """Run the missing steps of the plan's rows; report all rows of the folder that are complete."""
+    """Run the missing steps of the plan's rows, and report all complete rows of the folder."""
     if started_processes() > 1:
         raise ConfigError("an ablation takes one process: start it without torchrun")
     return Ablation(plan, folder, device).run()
@@ -347,11 +348,11 @@ class Ablation:
         log.info("evaluating %s on %s", row.name, questions.name)
         system, cutoffs = Baleen(read_model(self.folder / "rows" / row.letter), retriever), self.plan.settings.cutoffs
         depths = self.plan.depths(questions)
-        contender = system_contender(system, questions.dataset, cutoffs, {"k": depths, "hops": len(depths)})
-        judge = Judge(questions.dataset, cutoffs, contender.collection.passage)
+        target = system_target(system, questions.dataset, cutoffs, {"k": depths, "hops": len(depths)})
+        scorer = Scorer(questions.dataset, cutoffs, target.collection.passage)
         out = self._results(row, questions)
         out.parent.mkdir(parents=True, exist_ok=True)
-        results_of(contender, self._examples[questions.name], judge, out=out)
+        run_evaluation(target, self._examples[questions.name], scorer, out=out)
 
     def _retriever(self, variant: Variant, collection: str) -> Retriever:
         """Load a variant's encoder with its index of a collection; build the index unless it exists and fits."""
@@ -372,8 +373,8 @@ class Ablation:
 
     def _report(self) -> Report:
         """Write the tables and curves of all complete rows, those of earlier calls included."""
-        done = {each: self._entries(each) for each in self.plan.questions}
-        documents = [_document(each, entries, words) for each, (entries, words) in done.items() if entries]
+        done = {each: self._summaries(each) for each in self.plan.questions}
+        documents = [_document(each, summaries, words) for each, (summaries, words) in done.items() if summaries]
         report = Report(
             {"questions": documents}, "\n\n".join(_section(each, *found) for each, found in done.items() if found[0])
         )
@@ -381,7 +382,7 @@ class Ablation:
         write_json(self.folder / JSON, report.document)
         return report
 
-    def _entries(self, questions: Questions) -> tuple[dict[Row, Entry], dict[Row, list[float]]]:
+    def _summaries(self, questions: Questions) -> tuple[dict[Row, RunSummary], dict[Row, list[float]]]:
         """The summaries of all complete rows, and their words of context after each hop; draws the curves."""
         found = {row: results for row in ROWS.values() if (results := self._complete(row, questions))}
         try:
@@ -389,8 +390,8 @@ class Ablation:
             draw(figures(runs), self.folder / "plots" / questions.name)
         except MissingExtraError as error:
             log.warning("no figures: %s", error)
-        entries = {row: entry(row.name, results, SAMPLES) for row, results in found.items()}
-        return entries, {row: [words for _, words in words_after_hops(results)] for row, results in found.items()}
+        summaries = {row: summarize_run(row.name, results, SAMPLES) for row, results in found.items()}
+        return summaries, {row: [words for _, words in words_after_hops(results)] for row, results in found.items()}
 
     def _complete(self, row: Row, questions: Questions) -> list[Result]:
         """A row's results under today's settings and gold; none if one is missing or differs."""
@@ -422,15 +423,17 @@ def _noting(passages: Iterable[Passage], digest: Any) -> Iterator[Passage]:
 # Report
 
 
-def _document(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[Row, list[float]]) -> dict[str, Any]:
-    metrics = columns(questions.dataset, list(entries.values()))
+def _document(
+    questions: Questions, summaries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]
+) -> dict[str, Any]:
+    metrics = columns(questions.dataset, list(summaries.values()))
     rows = [
         {
             "row": row.letter, "name": row.name, "pipeline": row.pipeline, "trained": row.variant.name,
-            "words": words[row], **found.whole.to_json(),
+            "words": words[row], **found.overall.to_json(),
             "by_hops": {str(number): group.to_json() for number, group in found.hops.items()},
         }
-        for row, found in entries.items()
+        for row, found in summaries.items()
     ]  # fmt: skip
     return {
         "name": questions.name, "dataset": questions.dataset, "file": questions.file,
@@ -438,8 +441,8 @@ def _document(questions: Questions, entries: Mapping[Row, Entry], words: Mapping
     }  # fmt: skip
 
 
-def _section(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[Row, list[float]]) -> str:
-    own = list(entries.values())
+def _section(questions: Questions, summaries: Mapping[Row, RunSummary], words: Mapping[Row, list[float]]) -> str:
+    own = list(summaries.values())
     metrics = columns(questions.dataset, own)
     hops = range(max(map(len, words.values())))
     context = [[row.name, *(f"{w[hop]:.1f}" if hop < len(w) else "-" for hop in hops)] for row, w in words.items()]
@@ -447,9 +450,9 @@ def _section(questions: Questions, entries: Mapping[Row, Entry], words: Mapping[
         [
             f"## {questions.dataset} ({questions.file})",
             hops_table(own, metrics[0]),
-            lineup_table(own, metrics),
+            runs_table(own, metrics),
             "Words of context after each hop:",
-            table(["run", *(f"hop {hop + 1}" for hop in hops)], context),
+            markdown_table(["run", *(f"hop {hop + 1}" for hop in hops)], context),
         ]
     )
 
@@ -458,7 +461,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", type=Path, help="a plan for 'baleen train', TOML")
     parser.add_argument("--out", type=Path, help="folder (default: the plan's name and -ablation)")
-    parser.add_argument("--rows", metavar="A,B...", help="of A to G (default: the plan's, or A to F)")
+    parser.add_argument("--rows", metavar="A,B...", help="rows to run, such as A,B,E (default: the plan's, or A to F)")
     parser.add_argument("--limit", type=int, help="the first N questions of each file (default: all)")
     parser.add_argument("--device", help="cpu or cuda (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -106,23 +106,23 @@ def figures(runs: Mapping[str, Results]) -> list[Figure]:
 
 def recall_at_k(results: Results) -> list[Point]:
     """Share of questions with all gold passages among the first k, up to the deepest ranking."""
-    judged = _with_gold(results)
-    deepest = max((len(result.prediction.ranking) for result in judged), default=0)
+    with_gold = _with_gold(results)
+    deepest = max((len(result.prediction.ranking) for result in with_gold), default=0)
     depths = [k for k in DEPTHS if k <= deepest]
-    return [(k, _share(judged, [each.prediction.ranking.pids[:k] for each in judged])) for k in depths]
+    return [(k, _share(with_gold, [each.prediction.ranking.pids[:k] for each in with_gold])) for k in depths]
 
 
 def recall_after_hops(results: Results) -> list[Point]:
     """Share of questions with all gold passages among those of the first hops; empty for a run without hops."""
-    judged = _with_gold(results)
-    return [(hops, _share(judged, [_found(each, hops) for each in judged])) for hops in _hops_taken(judged)]
+    with_gold = _with_gold(results)
+    return [(hops, _share(with_gold, [_found(each, hops) for each in with_gold])) for hops in _hops_taken(with_gold)]
 
 
 def recall_by_hops(results: Results) -> list[Point]:
     """Share of questions with all gold passages found at any rank, by the number of hops that they need."""
-    judged = _with_gold(results)
-    numbers = sorted({result.example.hops for result in judged if result.example.hops is not None})
-    groups = {number: [result for result in judged if result.example.hops == number] for number in numbers}
+    with_gold = _with_gold(results)
+    numbers = sorted({result.example.hops for result in with_gold if result.example.hops is not None})
+    groups = {number: [result for result in with_gold if result.example.hops == number] for number in numbers}
     return [(number, _share(own, [each.prediction.ranking.pids for each in own])) for number, own in groups.items()]
 
 

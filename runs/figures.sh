@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# The figures of experiments/evaluation.md, from the data kit and the shipped model, on one GPU.
+# Make the figures of experiments/evaluation.md from the data kit and the shipped model, on one GPU.
 #
-#   runs/figures.sh                     every part that is not done yet; what was killed goes on where it stood
-#   runs/figures.sh dev hops            these parts alone
-#   DRY_RUN=1 runs/figures.sh           print what would run
-#   KIT=... FIGURES=... MODEL=...       the kit's folder, where results go, the folder of the model
+#   runs/figures.sh                     all parts; finished steps are skipped, killed ones resume
+#   runs/figures.sh dev hops            these parts only
+#   DRY_RUN=1 runs/figures.sh           print the commands only
+#   KIT=... FIGURES=... MODEL=...       folders of the kit, the results and the model
 #
 # index       the model's indexes of the three corpora
-# dev         the five dev files, as the model comes
+# dev         the five dev files with the model's settings
 # hops        the same in one, two and three hops
-# order       the same, passages ranked by hops
-# names       HoVer and EX-FEVER with other bonuses for what is named
+# order       the same, with passages ranked by hops
+# names       HoVer and EX-FEVER with other boosts of mentioned passages
 # focus       the five dev files with other N-hats, over the same indexes
-# pipelines   the three files over the large corpus, with a reranker for a condenser and with both
+# pipelines   the three files over the large corpus with the pipelines rerank and hybrid
 # untrained   MaxSim of the untrained backbone, exact, over the five files and over 2,000 synthesised claims
-# synthesis   retrievers of human questions alone and of synthesised claims alone, trained as the model's own was of both, and with its readers
-# near        the five dev files in fewer hops and passages but for MuSiQue, those of the large corpus over what stands near to their questions: some half an hour of two cores
+# synthesis   retrievers trained on human questions only and on synthesised claims only, with the model's readers
+# near        the five dev files in fewer hops and passages (not MuSiQue); those of the large corpus over passages near
+#             their questions: half an hour on two cores
 # speed       seconds of a claim by stage, milliseconds of a search in batches
 #
-# Retrievers are trained from $BACKBONE, synthesised claims are $SYNTHETIC: experiments/synthesis.md has the command.
+# Retrievers start from $BACKBONE; $SYNTHETIC has the synthesised claims (experiments/synthesis.md has the command).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . runs/steps.sh
@@ -35,11 +36,11 @@ corpus() { # corpus COLLECTION: its files
     if [ "$1" = wiki ]; then echo "$KIT"/wiki/part-*.jsonl.gz; else echo "$KIT/$1/corpus.jsonl.gz"; fi
 }
 
-collection() { # collection DATASET: what it is asked over
+collection() { # collection DATASET: the name of its corpus
     case $1 in 2wiki | musique) echo "$1" ;; *) echo wiki ;; esac
 }
 
-index() { # index MODEL FOLDER OPTION...: of each corpus, unless it is there
+index() { # index MODEL FOLDER OPTION...: index each corpus, unless the index exists
     local model=$1 folder=$2 name
     shift 2
     for name in wiki 2wiki musique; do
@@ -49,19 +50,19 @@ index() { # index MODEL FOLDER OPTION...: of each corpus, unless it is there
     done
 }
 
-evaluate() { # evaluate PART DATASET NAME OPTION...: a dev file, into $FIGURES/PART/NAME.jsonl
+evaluate() { # evaluate PART DATASET NAME OPTION...: evaluate a dev file into $FIGURES/PART/NAME.jsonl
     local part=$1 dataset=$2 name=$3
     shift 3
     evaluate_file "$part" "$dataset" "$KIT/$dataset/dev.json" "$name" "$@"
 }
 
-evaluate_file() { # evaluate_file PART DATASET FILE NAME OPTION...: and what is printed beside it
+evaluate_file() { # evaluate_file PART DATASET FILE NAME OPTION...: and the printed JSON into NAME.json
     local part=$1 dataset=$2 file=$3 name=$4
     shift 4
     into "$FIGURES/$part/$name.json" "$BALEEN" eval "$dataset" "$file" "$@" --json --out "$FIGURES/$part/$name.jsonl"
 }
 
-into() { # into FILE COMMAND...: what it prints, whole or not at all, unless it is there; its seconds go to stderr
+into() { # into FILE COMMAND...: write its output atomically, unless the file exists; print its seconds to stderr
     local file=$1 start=$SECONDS
     shift
     [ -e "$file" ] && return
@@ -75,7 +76,7 @@ into() { # into FILE COMMAND...: what it prints, whole or not at all, unless it 
     echo "# $file: $((SECONDS - start)) s" >&2
 }
 
-shipped() { # shipped PART DATASET NAME OPTION...: the model over its own index
+shipped() { # shipped PART DATASET NAME OPTION...: evaluate the model over its own index
     local part=$1 dataset=$2 name=$3
     shift 3
     evaluate "$part" "$dataset" "$name" --model "$MODEL" --index "$FIGURES/index/$(collection "$dataset")" "$@"
@@ -150,7 +151,7 @@ part_synthesis() {
     for name in ${SYNTHESIS:-human synthetic}; do synthesis "$name"; done
 }
 
-synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it with the readers and settings of the model
+synthesis() { # synthesis NAME: train runs/synthesis-NAME.toml, and evaluate it with the model's readers and settings
     local name=$1 model=$FIGURES/synthesis/$1 dataset
     step "$BALEEN" train "runs/synthesis-$name.toml"
     step mkdir -p "$model"
@@ -177,7 +178,7 @@ part_near() {
     shipped near musique musique
 }
 
-near() { # near NAME OPTION...: what stands near to some questions of the large corpus
+near() { # near NAME OPTION...: make a corpus of passages near some questions
     local file=$FIGURES/near/$1.jsonl.gz
     shift
     # shellcheck disable=SC2046 # a word for each file

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# HotPotQA (fullwiki) from the official downloads to the paper's rows: docs/reproduce.md says what it needs and how
-# long it takes.
+# Reproduce the paper's rows for HotPotQA (fullwiki) from the official downloads.  docs/reproduce.md has requirements
+# and times.
 #
-#   runs/hotpotqa.sh                every step that is not done yet; a step that was killed goes on where it stood
-#   DRY_RUN=1 runs/hotpotqa.sh      print what is left to do
+#   runs/hotpotqa.sh                all steps; finished ones are skipped, killed ones resume
+#   DRY_RUN=1 runs/hotpotqa.sh      print the commands that are left
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . runs/steps.sh
@@ -29,7 +29,7 @@ step "$BALEEN" train runs/hotpotqa.toml
 build_index "$MODEL" "$DATA/wiki" "$INDEX" --bits 2
 
 rows=()
-evaluate twenty 10 --pipeline condense      # ten passages of each hop: the paper's P-R@20 and Ans-R@20
-evaluate condense 10,40 --pipeline condense # the depths of the paper: P-EM, and what is read
+evaluate twenty 10 --pipeline condense      # 10 passages per hop, for the paper's P-R@20 and Ans-R@20
+evaluate condense 10,40 --pipeline condense # the paper's depths, for P-EM and answers
 step "$BALEEN" table "${rows[@]}" --metric passage_em --metric passage_recall@20 --metric answer_recall@20 \
     --metric answer_em --metric answer_f1 --metric sentence_em --metric sentence_f1 --metric joint_f1

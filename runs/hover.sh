@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# HoVer from the official downloads to the paper's rows: docs/reproduce.md says what it needs and how long it takes.
+# Reproduce the paper's rows for HoVer from the official downloads.  docs/reproduce.md has requirements and times.
 #
-#   runs/hover.sh                   every step that is not done yet; a step that was killed goes on where it stood
-#   DRY_RUN=1 runs/hover.sh         print what is left to do
-#   ABLATION=1 runs/hover.sh        the paper's ablations too, each of which is trained anew
+#   runs/hover.sh                   all steps; finished ones are skipped, killed ones resume
+#   DRY_RUN=1 runs/hover.sh         print the commands that are left
+#   ABLATION=1 runs/hover.sh        also train and evaluate the paper's ablations
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . runs/steps.sh
@@ -14,7 +14,7 @@ INDEX=$DATA/hover.index
 DEV=$DATA/hover_dev_release_v1.1.json
 RELEASE=https://raw.githubusercontent.com/hover-nlp/hover/main/data/hover
 
-evaluate() { # evaluate NAME OPTION...: 25 passages in each of four hops, which are the paper's 100
+evaluate() { # evaluate NAME OPTION...: four hops of 25 passages, the paper's 100
     local name=$1
     shift
     step "$BALEEN" eval hover "$DEV" --index "$INDEX" --model "$MODEL" --hops 4 -k 25 --missing drop "$@" \

@@ -1,8 +1,8 @@
-# What the scripts here and in benchmarks/ share; to be sourced from the repository's root.
+# Functions of the scripts here and in benchmarks/; source it from the repository's root.
 #
-#   DRY_RUN=1       print every command that is left to do, and run none
-#   BALEEN=...      the command, where it is not the one in .venv or on the path
-#   PYTHON=...      the interpreter for scripts, likewise
+#   DRY_RUN=1       print the commands that are left, and run none
+#   BALEEN=...      the command (default: that of .venv, or of the path)
+#   PYTHON=...      the interpreter for scripts (default: likewise)
 
 BALEEN=${BALEEN:-$([ -x .venv/bin/baleen ] && echo .venv/bin/baleen || echo baleen)}
 PYTHON=${PYTHON:-$([ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
@@ -11,19 +11,19 @@ WIKI=${WIKI:-runs/wiki-2017}
 ABSTRACTS=enwiki-20171001-pages-meta-current-withlinks-abstracts
 ABSTRACTS_MD5=01edf64cd120ecc03a2745352779514c
 
-step() { # print a command, and run it
+step() { # step COMMAND...: print a command and run it
     printf '+ %s\n' "$*" >&2
     [ -n "$DRY_RUN" ] || "$@"
 }
 
-download() { # download ADDRESS FILE: whole or not at all, going on where it stood
+download() { # download ADDRESS FILE: resume a partial download, and rename it when complete
     [ -e "$2" ] && return
     step mkdir -p "$(dirname "$2")"
     step curl --fail --location --retry 5 --continue-at - --output "$2.part" "$1"
     step mv "$2.part" "$2"
 }
 
-wikipedia() { # wikipedia LINK: HotPotQA's introductions of October 2017, unpacked into $WIKI, and a link to them
+wikipedia() { # wikipedia LINK: unpack HotPotQA's introductions of October 2017 into $WIKI, and link to them
     local archive="$WIKI.tar.bz2"
     if [ ! -e "$WIKI" ]; then
         download "https://nlp.stanford.edu/projects/hotpotqa/$ABSTRACTS.tar.bz2" "$archive"
@@ -44,7 +44,7 @@ check_md5() { # check_md5 FILE SUM
     fi
 }
 
-build_index() { # build_index MODEL CORPUS FOLDER OPTION...: unless it is there
+build_index() { # build_index MODEL CORPUS FOLDER OPTION...: build an index, unless it exists
     local model=$1 corpus=$2 folder=$3
     shift 3
     [ -e "$folder/manifest.json" ] || step "$BALEEN" index "$corpus" --out "$folder" --model "$model" "$@"

@@ -1,4 +1,4 @@
-"""The command line in the process of a test."""
+"""Run the command line in the process of a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baleen import cli
 
 @dataclass
 class Done:
-    """What a command came to."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -31,7 +31,7 @@ class Done:
 
     @property
     def said(self) -> str:
-        """Standard error without the frame and the line breaks that usage errors come in."""
+        """Standard error without the frame and line breaks of usage errors."""
         return " ".join(self.err.replace("│", " ").split())
 
 
@@ -39,7 +39,7 @@ Baleen = Callable[..., Done]
 
 
 def command_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *command: str) -> Iterator[Baleen]:
-    """`baleen COMMAND ...`, with its logs on standard error as `main` sets them up; for a fixture to yield from."""
+    """Yield a function that runs `baleen COMMAND ...` with logs on standard error; for a fixture."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers.clear()

@@ -1,6 +1,6 @@
-"""Whole runs over a toy world: their plans, as TOML and as objects; run as a script, it takes one to its end.
+"""Plans of whole runs on a toy corpus.  As a script, run one:
 
-python tests/run_fakes.py PLAN RUN [STAGE SAVES]    kills itself with SIGKILL once STAGE has been saved so many times
+python tests/run_fakes.py PLAN RUN [STAGE SAVES]    with STAGE: SIGKILL itself after this number of its saves
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ save_every = 2
 
 
 def small_world(folder: Path, train: int = 12) -> ToyWorld:
-    """Thirty people, `train` questions and six of dev, and beside them the backbone that the plan names."""
+    """Write thirty people, `train` training and six dev questions, and the backbone of the plan."""
     toy = make_world(folder, people=30, train=train, dev=6)
     toy.backbone(toy.folder / "backbone")
     return toy
 
 
 def write_plan(folder: Path, name: str = "plan", *changes: tuple[str, str]) -> Path:
-    """The plan above with parts of it replaced, beside the files that it names."""
+    """Write the plan above, with replacements, beside its files."""
     text = PLAN
     for old, new in changes:
         assert old in text, f"{old!r} is not in the plan"
@@ -94,12 +94,12 @@ def write_plan(folder: Path, name: str = "plan", *changes: tuple[str, str]) -> P
 
 
 def without(section: str) -> tuple[str, str]:
-    """A change that leaves out everything from a section on."""
+    """A replacement that removes everything from a section on."""
     return PLAN[PLAN.index(section) :], ""
 
 
-def killing(stage: str, saves: int) -> None:
-    """Let this process die once a stage has been saved so many times."""
+def kill_after(stage: str, saves: int) -> None:
+    """Kill this process after `saves` saves of a stage."""
     write, left = Saves.write, [saves]
 
     def counted(self: Saves, *arguments: Any) -> None:
@@ -114,7 +114,7 @@ def killing(stage: str, saves: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    device.cpu_has_bfloat16 = lambda *_: False  # as in the tests themselves: see conftest.py
+    device.cpu_has_bfloat16 = lambda *_: False  # as in the tests: see conftest.py
     if len(sys.argv) > 3:
-        killing(sys.argv[3], int(sys.argv[4]))
+        kill_after(sys.argv[3], int(sys.argv[4]))
     train(read_plan(Path(sys.argv[1])), Path(sys.argv[2]), device="cpu")

@@ -1,7 +1,7 @@
-"""Twenty invented pages in the manner of an encyclopaedia that speak of one another: enough for claims of every kind.
+"""Twenty invented pages that mention each other: enough for claims of every kind.
 
-A film leads to its director, a director to her school, the school to its town, the town to its river.  Two directors, two
-novelists, two footballers, three towns, two schools and two clubs are there to be compared, confused and exchanged.
+A film leads to its director, a director to her school, the school to its town, the town to its river.  Two directors,
+two novelists, two footballers, three towns, two schools and two clubs can be compared, confused and exchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Residual streams of passages, made up byte by byte as `residuals.py` describes them."""
+"""Random residual streams of passages, built byte by byte as index/codec/residuals.py describes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[Any]
 
 
 class RandomStream:
-    """A passage's stream: how many layers each vector has, two references each, and its own bytes."""
+    """The stream of a passage: number of layers, two references and bytes of each vector."""
 
     def __init__(self, length: int, subspaces: int, layers: int, chance: np.random.Generator) -> None:
         self.layers: list[int] = chance.integers(layers + 1, size=length).tolist()
@@ -26,7 +26,7 @@ class RandomStream:
         return np.array([byte for part in parts for byte in part], np.uint8)
 
     def restored(self, codebooks: Array) -> Array:
-        """By the definition, in double precision: (length, dimensions) of codebooks (layers, subspaces, 256, width)."""
+        """Decode by the definition, in double precision: codebooks (layers, subspaces, 256, width) -> (length, dim)."""
         layers, subspaces, _, width = codebooks.shape
         rows = [np.zeros(subspaces * width)]
         for count, references, own in zip(self.layers, self.references, self.bytes, strict=True):

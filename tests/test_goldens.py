@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 import torch
 
-from baleen import Baleen, Index, Ranking, SearchOptions, Trace
+from baleen import Baleen, Index, Ranking, Trace
 from baleen.hops.demo import SHIPPED, SHIPPED_INDEX, demo_claims
+from baleen.index.protocol import SearchOptions
 from baleen.training.plan import read_plan
 from baleen.training.run import train
 from index_fakes import WordEncoder, passages_of, random_texts
@@ -35,7 +36,7 @@ PIPELINES = ("condense", "rerank", "hybrid")
 CLAIMS, QUESTIONS = ("suit", "hammer"), ("commander",)
 RUN = {"hops": 2, "k": 4}
 BITS = (2, 4, 16)
-SEARCHES = ({}, {"exact": True}, {"probes": 2, "candidates": 8})
+SEARCHES = (SearchOptions(), SearchOptions(exact=True), SearchOptions(probes=2, candidates=8))
 
 NEAREST = 0.003  # two scores of one ranking are at least this far apart, so that another CPU does not swap them
 SCORE, VECTOR_SCORE, LOSS = {"abs": 0.1}, {"abs": 0.01}, {"rel": 0.02, "abs": 1e-4}
@@ -98,10 +99,7 @@ def state_of(index: Index, queries: Sequence[Any]) -> dict[str, Any]:
     return {
         "manifest": without_digests(json.loads((index.root / "manifest.json").read_text("utf-8"))),
         "files": {str(path.relative_to(index.root)): path.stat().st_size for path in files},
-        "found": [
-            [ranking_record(index.search([query], 5, SearchOptions(**options))[0]) for query in queries]
-            for options in SEARCHES
-        ],
+        "found": [list(map(ranking_record, index.search(queries, 5, options))) for options in SEARCHES],
     }
 
 

@@ -35,7 +35,7 @@ QUESTION_WORDS = ("someone", "who", "does", "what")
 
 @dataclass(frozen=True)
 class Person:
-    """Whom a passage is about, with two others to whom relations lead."""
+    """The subject of a passage, with relations to two others."""
 
     pid: str
     name: str
@@ -44,15 +44,15 @@ class Person:
     sentences: tuple[str, ...]
 
     def fact(self, words: str) -> tuple[str, int]:
-        """The sentence that says so."""
+        """The pid and sid of the sentence with these words."""
         return self.pid, next(sid for sid, sentence in enumerate(self.sentences) if words in sentence)
 
 
 @dataclass(frozen=True)
 class ToyWorld:
-    """What was written to `folder`: corpus.jsonl, train.jsonl, dev.jsonl, and ordered.jsonl, which gives orders away.
+    """A world written to `folder`: corpus.jsonl, train.jsonl, dev.jsonl, and ordered.jsonl, which has the orders of hops.
 
-    `order` is the true order of hops of every question by its id.
+    `order` has the true order of hops of every question, by id.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class ToyWorld:
     def backbone(self, folder: Path, seed: int = 0) -> Path:
         """A random BERT of two layers, with a token for every word of this world.
 
-        Its places are told apart less than its words, so that it matches words to begin with, as a pretrained one does.
+        Position embeddings are small, so that it matches words before training, as a pretrained one does.
         """
         sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2, "max_position_embeddings": 128}
         still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -74,10 +74,10 @@ class ToyWorld:
         return folder
 
     def matching_backbone(self, folder: Path, seed: int = 0, layers: int = 2) -> Path:
-        """A BERT whose one head looks for the same word, and whose other head looks at what stands near.
+        """A BERT with one attention head for equal words and one for neighbouring words.
 
-        Readers compare words of two texts, and pretrained backbones come with heads that do; from random ones, no few
-        hundred steps lead there.  Words, texts and places take dimensions of their own.
+        Cross-encoders compare words of two texts.  Pretrained backbones have heads for that; random ones do not learn them
+        in a few hundred steps.  Words, token types and positions have separate dimensions.
         """
         hidden, own, near = 64, 32, 16  # of the hidden dimensions, those of words, and the last of them, of places
         sizes = {"hidden_size": hidden, "intermediate_size": 128, "num_attention_heads": 2, "num_hidden_layers": layers}
@@ -115,7 +115,7 @@ def make_world(
     seed: int = 0,
     hops: Sequence[int] = (2, 3, 4),
 ) -> ToyWorld:
-    """The world of a seed, and its files; questions have so many `hops` in turn."""
+    """Make the world of a seed, and write its files; questions have these numbers of `hops` in turn."""
     rng = random.Random(seed)
     known = _people(rng, people)
     passages = [Passage.from_sentences(each.pid, each.name, each.sentences) for each in known.values()]
@@ -138,7 +138,7 @@ def _people(rng: random.Random, count: int) -> dict[str, Person]:
 
 
 def _person(rng: random.Random, pid: str, name: str, names: Sequence[str]) -> Person:
-    """Two relations, a trade, and perhaps an aside that leads nowhere."""
+    """A person with two relations, a trade, and perhaps an irrelevant sentence."""
     *related, other = rng.sample([other for other in names if other != name], 3)
     relations = dict(zip(rng.sample(RELATIONS, 2), related, strict=True))
     trade = rng.choice(TRADES)
@@ -152,7 +152,7 @@ def _person(rng: random.Random, pid: str, name: str, names: Sequence[str]) -> Pe
 def _questions(
     rng: random.Random, people: dict[str, Person], count: int, hops: Sequence[int]
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, ...]]]:
-    """Questions and claims in turn, of each number of hops in turn, and the true order of each."""
+    """Questions and claims in turn, with each number of hops in turn, and their true orders."""
     asked: dict[str, dict[str, Any]] = {}
     order: dict[str, tuple[str, ...]] = {}
     while len(asked) < count:
@@ -165,7 +165,7 @@ def _questions(
 
 
 def _chain(rng: random.Random, people: dict[str, Person], hops: int) -> tuple[list[Person], list[str]]:
-    """People, each in a relation to the one before, and those relations."""
+    """People, each related to the one before, and the relations."""
     chain, path = [rng.choice(list(people.values()))], []
     for _ in range(hops - 1):
         path.append(rng.choice(list(chain[-1].relations)))
@@ -176,7 +176,7 @@ def _chain(rng: random.Random, people: dict[str, Person], hops: int) -> tuple[li
 def _question(
     rng: random.Random, qid: str, chain: Sequence[Person], path: Sequence[str], *, claims: bool
 ) -> dict[str, Any]:
-    """What the last of the chain does, asked or claimed; the gold passages stand in no order."""
+    """A question or claim about the trade of the last person; gold passages are shuffled."""
     facts = [person.fact(f" {relation} ") for person, relation in zip(chain, path, strict=False)]
     facts.append(chain[-1].fact(f" {chain[-1].trade}."))
     facts = rng.sample(facts, len(facts))

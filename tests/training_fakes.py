@@ -1,6 +1,6 @@
-"""A model of a few numbers and the task it learns, for tests of the loop; run as a script, it trains.
+"""A tiny model and task for tests of the training loop.  As a script, train it and print the last loss:
 
-python tests/training_fakes.py FOLDER STEPS [SECONDS]       prints the outcome; SECONDS are slept at each batch
+python tests/training_fakes.py FOLDER STEPS [SECONDS]       sleeps SECONDS at each batch
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXAMPLES = 21
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """`ids` (B, 4) and the `targets` (B,) that a model should make of them."""
+    """Inputs `ids` (B, 4) and their `targets` (B,)."""
 
     ids: Tensor
     targets: Tensor
@@ -37,7 +37,7 @@ class Sums:
 
 
 class Toy(nn.Module):
-    """An embedding, dropout, a norm, a head, and a second head that no loss ever reaches."""
+    """An embedding, dropout, a norm, a head, and a second head that no loss reaches."""
 
     def __init__(self, width: int = 8, dropout: float = 0.2, seed: int = 0) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Toy(nn.Module):
 
 
 class Adding:
-    """To add digits up."""
+    """The task of adding digits."""
 
     def __init__(self, config: TrainConfig, toy: Toy | None = None) -> None:
         self.config, self.toy = config, toy or Toy()
@@ -91,7 +91,7 @@ def train(
     saves: Saves | None = None,
     **options: Any,
 ) -> tuple[Outcome, Adding]:
-    """A run of the toy, new or resumed; `stop` is called with the number of each loss taken and may raise."""
+    """Train the toy model; `stop` is called with the number of each loss so far, and may raise."""
     task, taken = Adding(config or settings(), toy), 0
 
     def loss(batch: Sums) -> dict[str, Tensor]:

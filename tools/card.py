@@ -2,8 +2,8 @@
 
     python tools/card.py runs/mine --results results/ --out runs/mine/model/README.md
 
-Figures come from files: plan.json, summary.json and environment.json of the run, config.json and the weight headers of the
-model, and results that `baleen eval --json` printed.  Text and tables are in card.md.jinja.
+Figures come from plan.json, summary.json and environment.json of the run, config.json and weight headers of the model,
+and output of `baleen eval --json`.  Text and tables are in card.md.jinja.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from huggingface_hub import ModelCard, ModelCardData
 from jinja2 import Environment
 from safetensors import SafetensorError, safe_open
 
+from baleen.core import files
 from baleen.core.errors import BaleenError, CheckpointError, ConfigError, DatasetError, TrainingError
+from baleen.evaluation.datasets import DATASETS
 from baleen.evaluation.results import model_digest
 from baleen.evaluation.statistics import Summary
-from baleen.evaluation.tables import Entry, columns, hop_numbers, hops_table, lineup_table
+from baleen.evaluation.tables import RunSummary, columns, hop_numbers, hops_table, runs_table
 from baleen.models.folder import COMPONENTS, ModelFolder, read_model
 
 Json = Mapping[str, Any]
@@ -42,14 +44,7 @@ BACKBONES = {  # name on the Hugging Face hub -> licence; all were pretrained on
     "google/electra-base-discriminator": "Apache-2.0",
     "google/electra-large-discriminator": "Apache-2.0",
 }
-DATASETS = {  # title, licence, name on the hub
-    "hover": ("HoVer", "CC BY-SA 4.0", "hover-nlp/hover"),
-    "hotpotqa": ("HotPotQA", "CC BY-SA 4.0", "hotpotqa/hotpot_qa"),
-    "2wiki": ("2WikiMultiHopQA", "Apache-2.0", "xanhho/2WikiMultihopQA"),
-    "musique": ("MuSiQue", "CC BY 4.0", None),
-    "exfever": ("EX-FEVER", "MIT", None),
-}
-TITLES = {name: title for name, (title, *_) in DATASETS.items()}
+TITLES = {name: dataset.title for name, dataset in DATASETS.items()}
 TAGS = {"verifier": "fact-checking", "answerer": "question-answering", "reranker": "reranking"}
 RESULT_KEYS = {"dataset": str, "file": str, "passages": int, "questions": int, "metrics": dict, "run": dict}
 NOT_CONDITIONS = ("command", "dataset", "model", "index", "passages")  # keys of `run` in a results file
@@ -86,21 +81,22 @@ def make_card(
     """Return the card of the run in `root`; `model` replaces the run's own model."""
     plan, summary, environments = read_run(root)
     found = read_model(model or root / "model")
-    files, weights = list(data_files(plan, summary)), list(read_weights(found))
+    sources, weights = list(data_files(plan, summary)), list(read_weights(found))
     evaluations = sorted(read_results(results, model_digest(found)), key=questions_of)
     ready, retriever_bases = plan["retriever"].get("ready"), bases_of_retriever(found)
     starts = [part["backbone"] for part in (plan["retriever"], plan.get("reading") or {}) if part.get("backbone")]
     made_from = [*((retriever_bases or [ready]) if ready else []), *starts]
     hubs = {each: hub_name(each) for each in made_from}
     licence = licence or ("mit" if all(hubs.values()) else "other")
-    datasets = [DATASETS[each] for each in DATASETS if any(f["dataset"] == each and f["train"] for f in files)]
+    trained_on = {each["dataset"] for each in sources if each["train"]}
+    datasets = [dataset for name, dataset in DATASETS.items() if name in trained_on and dataset.license]
     metadata = ModelCardData(
         license=licence,
         language="en" if all(hubs.values()) else None,
         library_name="baleen",
         tags=["multi-hop", "retrieval", "late-interaction", *(TAGS[each] for each in TAGS if each in found)],
         base_model=[hub for hub in hubs.values() if hub] or None,
-        datasets=[hub for *_, hub in datasets if hub] or None,
+        datasets=[dataset.hub for dataset in datasets if dataset.hub] or None,
     )
     environment = Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"short": short_path, "number": number, "time": time}
@@ -114,11 +110,11 @@ def make_card(
         counts=summary.get("data", {}),
         stages={stage: report for stage, report in summary["stages"].items() if report is not None},
         environments=environments,
-        files=files,
+        files=sources,
         starts=[Path(each).name for each in dict.fromkeys(starts)],
         retriever_card=retriever_bases is not None,
         results=[(*key, list(group)) for key, group in groupby(evaluations, questions_of)],
-        tables={"columns": columns, "lineup": lineup_table, "hops": hops_table, "hop_numbers": hop_numbers},
+        tables={"columns": columns, "runs": runs_table, "hops": hops_table, "hop_numbers": hop_numbers},
         licence={"mit": "MIT", "other": "not settled"}.get(licence, licence),
         origins={
             hub or (short_path(each) if each == ready else Path(each).name): BACKBONES.get(hub or "")
@@ -138,9 +134,8 @@ def write_card(text: str, file: Path) -> None:
         raise ConfigError(f"{file}: expected a file name in an existing folder, such as README.md")
     if file.exists() and SIGNED not in file.read_text("utf-8", errors="replace"):
         raise ConfigError(f"{file}: exists and is not a card of this script; choose another --out or remove it")
-    aside = file.with_name(f"{file.name}.new")
-    aside.write_text(text, "utf-8")
-    aside.replace(file)
+    with files.replacing(file) as aside:
+        aside.write_text(text, "utf-8")
 
 
 def short_path(path: str) -> str:
@@ -279,11 +274,12 @@ def read_results(places: Iterable[Path], digest: str) -> Iterator[Json]:
             )
         try:
             hops = {int(count): read_summary(group) for count, group in found.get("by_hops", {}).items()}
-            entry, dropped = Entry(file.stem, read_summary(found), hops), len(found.get("gold", {}).get("dropped", ()))
+            summary = RunSummary(file.stem, read_summary(found), hops)
+            dropped = len(found.get("gold", {}).get("dropped", ()))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DatasetError(f"{file}: malformed figures; expected what `baleen eval --json` writes") from None
         conditions = {key: value for key, value in run.items() if key not in NOT_CONDITIONS}
-        yield {**found, "file": short_path(found["file"]), "entry": entry, "run": conditions, "dropped": dropped}
+        yield {**found, "file": short_path(found["file"]), "summary": summary, "run": conditions, "dropped": dropped}
 
 
 def result_files(place: Path) -> list[Path]:

@@ -1,10 +1,10 @@
-"""Write a cross-encoder's checkpoint as its difference to another: a sixth of the bytes, for two that are much alike.
+"""Store a cross-encoder's checkpoint as its difference to a similar one, in about a sixth of the bytes.
 
     python tools/difference.py CHECKPOINT --base BASE --out OUT [--rank 64] [--overwrite]
 
-For every matrix the `rank` strongest directions of the difference are stored, as two thin factors; smaller tensors are
+Each matrix is stored as the `rank` strongest directions of its difference, in two thin factors; smaller tensors are
 stored whole.  Token embeddings are the base's: training hardly changes them, and they are a third of a small model.
-BASE and OUT must keep their places relative to each other.
+Loading needs BASE at the same place relative to OUT.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from baleen.models.difference import LEFT, RIGHT
 
 
 def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
-    """The tensors that `baleen.models.difference.restore` needs beside `base`, which has the same names and shapes."""
+    """Return the tensors that `baleen.models.difference.restore` needs besides `base`, of equal names and shapes."""
     if rank < 1:
         raise ConfigError(f"rank = {rank}, expected at least 1")
     stored: dict[str, Tensor] = {}
@@ -43,7 +43,7 @@ def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: in
             continue
         if tensor.dim() == 2 and rank * sum(tensor.shape) < tensor.numel():
             left, strengths, right = svd(tensor.float() - base[name].float(), full_matrices=False)
-            half = strengths[:rank].sqrt()  # in both factors alike, so that float16 holds them
+            half = strengths[:rank].sqrt()  # shared between the factors, to stay in the range of float16
             stored[name + LEFT] = (left[:, :rank] * half).to(tensor.dtype)
             stored[name + RIGHT] = (half[:, None] * right[:rank]).to(tensor.dtype)
         else:
@@ -54,9 +54,9 @@ def factored(base: Mapping[str, Tensor], tensors: Mapping[str, Tensor], rank: in
 def write_difference(folder: Path, checkpoint: Checkpoint, base: Path, rank: int) -> None:
     """Write `checkpoint` to `folder` as its difference to the one in `base`."""
     if folder.resolve() == base.resolve():
-        raise CheckpointError(f"{folder}: is the base itself, which would be lost; name another folder")
+        raise CheckpointError(f"{folder}: is the base itself, which would be overwritten; name another folder")
     if BASE in read_json(base / "config.json"):
-        raise CheckpointError(f"{base}: a difference itself; name the checkpoint that it differs from")
+        raise CheckpointError(f"{base}: is a difference itself; name the base of that")
     whole = read_checkpoint(base, checkpoint.kind)
     check_same_model(whole, checkpoint, str(folder))
     place = Path(os.path.relpath(base.resolve(), folder.resolve())).as_posix()
@@ -75,9 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = resolve_folder(options.checkpoint)
         if source.resolve() == options.out.resolve():
-            raise CheckpointError(f"{source}: is the checkpoint itself, which would be lost; name another folder")
+            raise CheckpointError(
+                f"{source}: is the checkpoint itself, which would be overwritten; name another folder"
+            )
         if options.out.exists() and not options.overwrite:
-            raise ConfigError(f"{options.out}: is there already; replace it with --overwrite")
+            raise ConfigError(f"{options.out}: exists; replace it with --overwrite")
         write_difference(options.out, read_checkpoint(source, KIND), options.base, options.rank)
     except BaleenError as error:
         print(f"error: {error}", file=sys.stderr)

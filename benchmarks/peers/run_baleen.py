@@ -1,4 +1,4 @@
-"""Baleen's index behind the worker's protocol: plain late interaction, since the others know no focus."""
+"""Worker of Baleen's index, without focus, since the other engines have none."""
 
 from __future__ import annotations
 

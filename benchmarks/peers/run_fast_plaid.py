@@ -1,4 +1,4 @@
-"""fast-plaid behind the worker's protocol, with its own defaults."""
+"""Worker of fast-plaid, with its defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Peer:
     def build(self, vectors: Any, lengths: Any) -> None:
         self.index = FastPlaid(index=str(self.given.index), device="cpu")
         documents = list(torch.from_numpy(vectors).split(lengths.tolist()))
-        # It would keep the vectors of a small corpus beside the index, to build it anew when more come.
+        # Otherwise it keeps the vectors of a small corpus beside the index for a rebuild.
         self.index.create(documents_embeddings=documents, nbits=self.given.bits, start_from_scratch=0)
 
     def search(self, query: Any) -> list[int]:

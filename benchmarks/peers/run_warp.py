@@ -1,4 +1,4 @@
-"""PyLate's WARP behind the worker's protocol, with PyLate's defaults."""
+"""Worker of PyLate's WARP, with PyLate's defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Peer:
         self.index.add_documents([str(row) for row in range(len(documents))], documents)
 
     def search(self, query: Any) -> list[int]:
-        # The engine's own search: PyLate's reads its table of ids from disk at every call, which is not the engine's doing.
+        # Call the engine directly: PyLate reads its table of ids from disk at every call.
         index = self.index
         (found,) = index.warp.search(
             queries_embeddings=torch.from_numpy(query)[None],

@@ -1,10 +1,10 @@
-"""The line protocol between `benchmarks/peers.py` and one engine, in whichever environment the engine lives.
+"""Line protocol between `benchmarks/peers.py` and one engine in its own environment.
 
-    build           -> {"seconds": ..., "bytes": ...}       make the index, and say how large its folder became
-    search 7        -> {"seconds": ..., "ids": [...]}       answer query 7 with the rows of the best passages
+    build           -> {"seconds": ..., "bytes": ...}       build the index and measure its folder
+    search 7        -> {"seconds": ..., "ids": [...]}       rows of the best passages for query 7
 
-A folder holds what all engines get: the vectors of all passages end to end (float16) with how many belong to each, and
-likewise the queries (float32).  Standard output is the protocol's alone: what an engine prints goes to standard error.
+The data folder has the vectors of all passages end to end (float16) with the number of each, and likewise the queries
+(float32).  Standard output is for the protocol only: output of an engine goes to standard error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def settings() -> Settings:
 
 
 def serve(engine: Engine, given: Settings) -> None:
-    """Answer until standard input ends."""
+    """Answer commands until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     queries = np.split(np.load(given.data / "queries.npy"), np.load(given.data / "query_lengths.npy").cumsum()[:-1])

@@ -66,9 +66,11 @@ class Baleen:
         opened = open_index(index, device, threads)
         folder = read_model(resolve_folder(model if model is not None else default_model()))
         encoder = Encoder.load(folder.folder("retriever"), device=device, precision=precision)
-        system = cls(folder, Retriever(encoder, opened if opened is not None else open_demo_index(encoder, threads)))
+        retriever = Retriever(encoder, opened if opened is not None else open_demo_index(encoder, threads))
+        system = cls(folder, retriever)
         if opened is None:
-            system.config = replace(system.config, k=tuple(min(k, DEMO_DEPTH) for k in system.config.depths))
+            depths = tuple(min(depth, DEMO_DEPTH) for depth in system.config.depths)
+            system = cls(folder, retriever, replace(system.config, k=depths))
         if warm:
             system.warm()
         return system

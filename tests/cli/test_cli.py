@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and how it exits."""
+"""The command line: output, refusals, exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def baleen(
     checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Baleen:
-    """Runs a command in an empty folder that has the tiny corpus as `corpus.jsonl`."""
+    """Run a command in a folder with the tiny corpus as `corpus.jsonl`."""
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(checkpoints))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -106,7 +106,7 @@ def test_an_index_is_described_changed_and_checked(indexed: Baleen) -> None:
     assert indexed("index", "--out", "c.index", "--verify", "--json").json["files_verified"] > 0
 
 
-def test_what_an_addition_replaces_is_told_and_a_shorter_file_leaves_nothing_behind(baleen: Baleen) -> None:
+def test_an_addition_replaces_passages_and_reports_them(baleen: Baleen) -> None:
     def paragraphs(count: int) -> str:
         return "\n\n".join(f"Paragraph {number}. " + "Whales sing in the sea. " * 30 for number in range(count))
 
@@ -147,7 +147,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
-def test_bad_input_is_one_line_that_names_file_and_line_and_leaves_no_index(baleen: Baleen, content: bytes) -> None:
+def test_bad_input_is_one_line_with_file_and_line(baleen: Baleen, content: bytes) -> None:
     Path("bad.jsonl").write_bytes(content)
     done = baleen("index", "bad.jsonl", "--out", "bad.index")
     assert done.code == 4
@@ -177,10 +177,14 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
     refusals = [
         (["search", "whales", "--index", "nowhere"], IndexNotFoundError.exit_code, "nowhere"),
         (["search", " ", "--index", "c.index"], QueryError.exit_code, "empty"),
-        (["search", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "whales", "--fact", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "whales", "--exclude", "a\udcff", "--index", "c.index"], QueryError.exit_code, "half a character"),
-        (["search", "a\udcff", "--index", "c.index", "--model", "nowhere"], QueryError.exit_code, "half a character"),
+        (["search", "a\udcff", "--index", "c.index"], QueryError.exit_code, "unpaired surrogate"),
+        (["search", "whales", "--fact", "a\udcff", "--index", "c.index"], QueryError.exit_code, "unpaired surrogate"),
+        (
+            ["search", "whales", "--exclude", "a\udcff", "--index", "c.index"],
+            QueryError.exit_code,
+            "unpaired surrogate",
+        ),
+        (["search", "a\udcff", "--index", "c.index", "--model", "nowhere"], QueryError.exit_code, "unpaired surrogate"),
         (["search", "whales", "--index", "c.index", "-k", "0"], QueryError.exit_code, "k = 0"),
         (["search", "whales", "--index", "c.index", "--model", "another"], EncoderMismatchError.exit_code, "encoder"),
         (["index", "corpus.jsonl", "--out", "c.index"], IndexExistsError.exit_code, "already"),
@@ -197,7 +201,7 @@ def test_each_refusal_has_its_own_exit_code(indexed: Baleen) -> None:
 BUILDING = ("--bits=2", "--cells=4", "--seed=0", "--overwrite")
 
 
-def test_an_index_is_not_given_options_that_would_do_nothing(indexed: Baleen) -> None:
+def test_options_without_effect_are_refused(indexed: Baleen) -> None:
     before = indexed("index", "--out", "c.index", "--info", "--json").out
     for option in BUILDING:
         done = indexed("index", "corpus.jsonl", "--out", "c.index", "--add", option)
@@ -214,17 +218,20 @@ def test_an_index_is_not_given_options_that_would_do_nothing(indexed: Baleen) ->
     assert indexed("index", "--out", "c.index", "--info", "--json").out == before
 
 
-def test_the_map_of_the_package_has_every_module_of_it() -> None:
+def test_the_docstring_lists_every_module() -> None:
     listed = re.findall(r"^    (\w+\.py) ", str(cli.__doc__), re.MULTILINE)
     there = {path.name for path in Path(cli.__file__).parent.glob("*.py")} - {"__init__.py"}
     assert (sorted(listed), len(set(listed))) == (sorted(there), len(listed))
 
 
 def test_without_a_model_or_an_index_the_embedded_default_serves(baleen: Baleen) -> None:
-    done = baleen("demo")
+    done = baleen("verify")
     assert done.code == 0
     assert "Hop 3" in done.out
     assert "untrained" in done.out
+    shown = [line.partition(" in ")[0] for line in baleen("demo").out.splitlines()]
+    assert shown[:3] == [line.partition(" in ")[0] for line in done.out.splitlines()[:3]]
+    assert "Hop 2" not in baleen("verify", "--hops", "1").out
 
 
 def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Path) -> None:
@@ -233,17 +240,17 @@ def test_init_makes_an_encoder_or_a_whole_model(baleen: Baleen, checkpoints: Pat
     assert baleen("index", "corpus.jsonl", "--model", "alone", "--out", "a.index").code == 0
     assert baleen("init", backbone, "--cross-encoder", backbone, "--out", "whole").code == 0
     done = baleen("verify", "whales sing", "--model", "whole", "--index", "a.index", "--json")
-    assert done.json["verdict"]["label"] in ("supported", "not supported")
+    assert done.json["outcome"]["label"] in ("supported", "not supported")
 
 
-def test_init_replaces_a_model_only_if_it_is_told_to(baleen: Baleen, checkpoints: Path) -> None:
+def test_init_replaces_a_model_only_with_overwrite(baleen: Baleen, checkpoints: Path) -> None:
     backbone = str(checkpoints.parent / "backbone")
     assert baleen("init", backbone, "--out", "model").code == 0
     before = Encoder.load("model").fingerprint
     for more in ([], ["--cross-encoder", backbone]):
         done = baleen("init", backbone, "--dim", "4", "--out", "model", *more)
         assert (done.code, done.out) == (ConfigError.exit_code, "")
-        assert "model: there is a model here already; name another --out, or replace it with --overwrite" in done.err
+        assert "model: there is a model here already; choose another --out, or replace it with --overwrite" in done.err
         assert Encoder.load("model").fingerprint == before
     assert baleen("init", backbone, "--dim", "4", "--out", "model", "--overwrite").code == 0
     assert Encoder.load("model").dim == 4
@@ -273,7 +280,7 @@ def test_init_refuses_a_sample_of_nothing(baleen: Baleen, checkpoints: Path, opt
     assert "--corpus" in done.err
 
 
-def test_init_refuses_more_dimensions_than_the_backbone_has(baleen: Baleen, checkpoints: Path) -> None:
+def test_init_refuses_too_many_dimensions(baleen: Baleen, checkpoints: Path) -> None:
     done = baleen("init", str(checkpoints.parent / "backbone"), "--dim", "100000", "--out", "wide")
     assert done.code != 0
     assert "set dim lower" in done.err
@@ -288,9 +295,7 @@ def test_split_writes_a_collection_that_reads_the_same(baleen: Baleen) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch's segments cannot grow")
-def test_memory_of_a_gpu_grows_in_place_unless_somebody_says_otherwise(
-    baleen: Baleen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_segments_expand_unless_configured_otherwise(baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
     for name in both:
         monkeypatch.setenv(name, "")

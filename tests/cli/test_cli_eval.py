@@ -1,4 +1,4 @@
-"""`baleen eval` and `baleen compare`: what they print and write, how a run is taken up, and what is refused."""
+"""`baleen eval` and `baleen compare`: output, files, resuming, refusals."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
-    """Runs a command in a folder that holds the corpus and the questions of each dataset."""
+    """Run a command in a folder with the corpus and the questions of each dataset."""
     monkeypatch.chdir(tmp_path)
     write_passages(CORPUS, tmp_path / "corpus.jsonl")
     for name, records in (("hover", HOVER), ("hotpotqa", HOTPOTQA), ("own", OWN)):
@@ -121,7 +121,7 @@ def test_a_person_reads_a_table(baleen: Baleen) -> None:
     assert done.out.startswith("hover (hover.json): bm25 over 8 passages\n\n| metric | all (2) | 95% | 2 hops (1) |")
 
 
-def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_a_system_gets_every_hover_metric(baleen: Baleen, system: tuple[str, ...]) -> None:
     done = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json", "--submission", "sent.json")
     assert (done.code, done.err) == (0, "")
     assert set(done.json["metrics"]) == {
@@ -137,7 +137,7 @@ def test_a_system_is_judged_by_all_of_hover(baleen: Baleen, system: tuple[str, .
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
-def test_a_system_is_judged_by_all_of_hotpotqa(baleen: Baleen, system: tuple[str, ...], pipeline: str) -> None:
+def test_a_system_gets_every_hotpotqa_metric(baleen: Baleen, system: tuple[str, ...], pipeline: str) -> None:
     done = baleen(
         "eval", "hotpotqa", "hotpotqa.json", *system, "--pipeline", pipeline, "-k", "2,3", "--at", "5", "--json"
     )
@@ -149,7 +149,7 @@ def test_a_system_is_judged_by_all_of_hotpotqa(baleen: Baleen, system: tuple[str
     assert done.json["counts"]["answer_recall@5"] == 1  # the other is a question of yes or no
 
 
-def test_a_file_of_ones_own_may_hold_claims_questions_and_neither(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_an_own_dataset_may_mix_claims_and_questions(baleen: Baleen, system: tuple[str, ...]) -> None:
     counts = baleen("eval", "own", "own.json", *system, "--json").json["counts"]
     assert (counts["all@5"], counts["label_accuracy"], counts["answer_em"]) == (3, 1, 1)
 
@@ -162,11 +162,11 @@ def test_a_model_without_readers_is_judged_by_what_it_finds(
     assert {"sentence_f1", "all@5"} <= set(found["metrics"])
     assert not {"label_accuracy", "hover_score"} & set(found["metrics"])
     assert [record.getMessage() for record in caplog.records] == [
-        "the model has no verifier, so what it would say is not judged"
+        "the model has no verifier: its outcomes are not scored"
     ]
 
 
-def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_gold_fails_or_is_dropped(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("bm25s")
     write_passages(CORPUS[:4], "corpus.jsonl")
     done = baleen("eval", "hover", "hover.json", *BM25)
@@ -174,13 +174,13 @@ def test_gold_that_the_corpus_lacks_fails_or_is_dropped(baleen: Baleen, caplog: 
     assert "'The Deep Choir' (of h2)" in done.err
     found = baleen("eval", "hover", "hover.json", *BM25, "--missing", "drop", "--json").json
     assert (found["questions"], found["gold"]["dropped"]) == (1, ["h2"])
-    assert "1 of 2 questions left out" in caplog.text
+    assert "1 of 2 questions dropped" in caplog.text
 
 
 # Files
 
 
-def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_results_per_question_resume(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json", "--batch-size", "1")
     first = baleen(*arguments).json
     whole = Path("out.jsonl").read_bytes()
@@ -194,7 +194,7 @@ def test_results_by_question_are_taken_up_where_they_ended(baleen: Baleen, syste
         assert [each["metrics"] for each in lines("out.jsonl")] == [each["metrics"] for each in told]
 
 
-def test_a_limit_takes_the_first_questions_and_a_later_run_goes_on(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_a_limited_run_is_continued_without_the_limit(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl", "--json")
     assert baleen(*arguments, "--limit", "1").json["questions"] == 1
     assert [each["id"] for each in lines("out.jsonl")] == ["h1"]
@@ -204,7 +204,7 @@ def test_a_limit_takes_the_first_questions_and_a_later_run_goes_on(baleen: Balee
     assert baleen(*arguments, "--limit", "0").code == 2
 
 
-def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_results_of_another_run_are_refused(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert baleen("eval", "hover", "hover.json", *system, "--out", "out.jsonl").code == 0
     before = Path("out.jsonl").read_bytes()
     for more, part in ((("--hops", "1"), "k was [3, 3], and is [3]"), (("--at", "7"), "at was ")):
@@ -215,7 +215,7 @@ def test_results_of_another_run_are_not_mixed_in(baleen: Baleen, system: tuple[s
 
 
 @pytest.mark.parametrize("change", [{"label": "NOT_SUPPORTED"}, {"supporting_facts": HOVER[0]["supporting_facts"][:1]}])
-def test_results_that_were_judged_by_other_gold_are_not_taken_up(
+def test_results_scored_with_other_gold_are_refused(
     baleen: Baleen, system: tuple[str, ...], change: dict[str, Any]
 ) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--out", "out.jsonl")
@@ -225,21 +225,21 @@ def test_results_that_were_judged_by_other_gold_are_not_taken_up(
     done = baleen(*arguments)
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert (
-        "out.jsonl: its result 'h1' was judged by another gold (passages, sentences, label, answer, hops, " in done.err
+        "out.jsonl: the result of 'h1' was scored against other gold (passages, sentences, label, answer, " in done.err
     )
     assert Path("out.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize("option", ["--out", "--submission"])
 @pytest.mark.parametrize("name", ["r.jsonl.gz", "r.BZ2", "r.jsonl.zst"])
-def test_a_name_that_promises_compression_is_refused_at_once(baleen: Baleen, option: str, name: str) -> None:
+def test_a_compressed_output_name_is_refused(baleen: Baleen, option: str, name: str) -> None:
     done = baleen("eval", "hover", "hover.json", option, name, "--model", "nowhere")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert f"{name}: would not be compressed; choose a name without" in done.err
     assert not Path(name).exists()
 
 
-def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_thresholds_are_part_of_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--keep", "-2.5", "--out", "out.jsonl", "--limit", "1").json
     assert (told["system"], told["run"]["keep"]) == ("condense at 3+3, keep -2.5", -2.5)
@@ -258,10 +258,10 @@ def test_a_threshold_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[s
     assert (compared["first"]["keep"], compared["second"]["keep"]) == (-2.5, 1e6)
 
 
-def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_mention_boost_is_part_of_a_run(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments, "--mention-boost", "2", "--out", "named.jsonl", "--limit", "1").json
-    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, mention boost 2", 2.0)
     before = Path("named.jsonl").read_bytes()
     for more, part in (((), "is None"), (("--mention-boost", "0"), "is None"), (("--mention-boost", "2.5"), "is 2.5")):
         done = baleen(*arguments, *more, "--out", "named.jsonl")
@@ -272,10 +272,10 @@ def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen, system:
     plain = baleen(*arguments, "--out", "plain.jsonl").json
     assert (plain["system"], "mention_boost" in plain["run"]) == ("condense at 3+3", False)
     shown = baleen("compare", "plain.jsonl", "named.jsonl").out
-    assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, names raised by 2)\n")
+    assert shown.startswith("A: plain.jsonl (condense)\nB: named.jsonl (condense, mention boost 2)\n")
 
 
-def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_mentioned_passages_are_boosted(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "own", "own.json", *system, "--hops", "1", "-k", "1", "--at", "1", "--json")
     Path("own.json").write_text(
         json.dumps([{"id": n, "text": f"This is {p.title}, then.", "gold": [p.pid]} for n, p in enumerate(CORPUS)])
@@ -284,7 +284,7 @@ def test_passages_that_a_claim_names_are_found_by_their_names(baleen: Baleen, sy
     assert baleen(*arguments).json["metrics"]["all@1"] < 100
 
 
-def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, home: Path, tmp_path: Path) -> None:
+def test_colbert_hop_never_boosts_mentions(baleen: Baleen, home: Path, tmp_path: Path) -> None:
     places = {name: str(home / "model" / "reading") for name in READING}
     (tmp_path / "names").mkdir()
     settings = {"run": {"k": 3, "hops": 2, "mention_boost": 2}}
@@ -292,7 +292,7 @@ def test_colbert_hop_follows_no_names_whatever_the_model_does(baleen: Baleen, ho
     system = ("--model", str(tmp_path / "names"), "--index", str(home / "index"))
     arguments = ("eval", "hover", "hover.json", *system, "--at", "3,6", "--json")
     told = baleen(*arguments).json
-    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, names raised by 2", 2.0)
+    assert (told["system"], told["run"]["mention_boost"]) == ("condense at 3+3, mention boost 2", 2.0)
     plain = baleen(*arguments, "--mention-boost", "0").json
     assert (plain["system"], plain["run"]["mention_boost"]) == ("condense at 3+3", 0.0), (
         "which is not as the model is set"
@@ -338,23 +338,21 @@ def test_a_run_that_cannot_be_written_costs_no_figures(baleen: Baleen, option: s
 def test_colbert_that_is_ranked_anew_searches_as_it_does_alone(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With the threads that are asked for, and over the index of its own model where none is named."""
-    from baleen.cli.evaluate import Asked, open_contender
-    from baleen.evaluation.collection import Indexed
+    """With the given threads; without --index, over the index of its own model."""
+    from baleen.cli.evaluate import Evaluation, TargetOptions, open_target
+    from baleen.cli.options import HopOptions, SystemOptions
+    from baleen.evaluation.collection import IndexedCorpus
 
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(home))  # which holds no default model
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("baleen.hops.demo.CORE", 20)
     model = str(home / "model")
-    for baseline, first, first_model in (("colbert", None, None), ("rerank", "colbert", model)):
-        asked = Asked(
-            dataset="own", cutoffs=(5,), index=None, model=model, corpus=(), run=None, options={}, device="cpu",
-            threads=2, baseline=baseline, first=first, first_model=first_model, instruction="", exact=False,
-        )  # fmt: skip
-        collection = open_contender(asked).collection
-        assert isinstance(collection, Indexed)
+    options = SystemOptions(model=model, device="cpu", threads=2)
+    for target in (TargetOptions("colbert"), TargetOptions("rerank", first="colbert", first_model=model)):
+        collection = open_target(Evaluation("own", options, HopOptions(), target, (5,))).collection
+        assert isinstance(collection, IndexedCorpus)
         assert (collection.index.threads, collection.index.device) == (2, "cpu")
-        assert collection.index.manifest.encoder == tiny_encoder(tmp_path / baseline).fingerprint
+        assert collection.index.manifest.encoder == tiny_encoder(tmp_path / str(target.baseline)).fingerprint
 
 
 def test_a_beir_folder_is_a_dataset_of_ones_own(baleen: Baleen) -> None:
@@ -383,13 +381,13 @@ def test_runs_are_compared(baleen: Baleen, system: tuple[str, ...]) -> None:
     assert "all@2: 0 questions are better in B" in shown
 
 
-def test_a_limited_run_is_compared_with_a_whole_one_on_what_both_have(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_are_compared_on_their_common_questions(baleen: Baleen, system: tuple[str, ...]) -> None:
     arguments = ("eval", "hover", "hover.json", *system)
     for name in ("some", "again"):
         assert baleen(*arguments, "--limit", "1", "--out", f"{name}.jsonl").code == 0
     assert Path("some.jsonl").read_bytes() == Path("again.jsonl").read_bytes(), "the same questions every time"
     assert baleen(*arguments, "--out", "whole.jsonl").code == 0
-    assert "left out: 0 questions of A alone, 1 of B alone" in baleen("compare", "some.jsonl", "whole.jsonl").out
+    assert "not compared: 0 questions of A alone, 1 of B alone" in baleen("compare", "some.jsonl", "whole.jsonl").out
     told = baleen("compare", "some.jsonl", "whole.jsonl", "--json").json
     assert (told["questions"], told["only_first"], told["only_second"]) == (1, 0, 1)
     assert "| some | 1 |" in baleen("table", "some.jsonl", "whole.jsonl").out
@@ -434,7 +432,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["eval", "hover", "hotpotqa.json", *nowhere], DatasetError.exit_code, "record 1: no 'claim'"),
         (["eval", "hover", "hover.json", *nowhere], IndexNotFoundError.exit_code, "nowhere: no index here"),
         (["eval", "hover", "hover.json", "--corpus", "corpus.jsonl", "--baseline", "dense"], ConfigError.exit_code, "needs a model"),
-        (["compare", "notes.jsonl", "notes.jsonl"], DatasetError.exit_code, "notes.jsonl:1: no result"),
+        (["compare", "notes.jsonl", "notes.jsonl"], DatasetError.exit_code, "notes.jsonl:1: not a result"),
         (["compare", "nowhere.jsonl", "notes.jsonl"], 2, "nowhere.jsonl"),
     ]  # fmt: skip
     for arguments, code, part in refusals:
@@ -471,7 +469,7 @@ def test_bm25_needs_no_model_library() -> None:
 def test_colbert_hop_is_the_reranking_pipeline_without_focus(
     baleen: Baleen, home: Path, system: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """It equals a model whose retriever has no focus, and differs in nothing but its name."""
+    """It equals a model whose retriever has no focus."""
     from baleen.models.encoder import Encoder
 
     arguments = ("eval", "hover", "hover.json", "--at", "3,6", "--json")
@@ -494,7 +492,7 @@ def two_runs(baleen: Baleen, system: tuple[str, ...]) -> None:
         assert baleen("eval", "hover", "hover.json", *system, *more, "--at", "3,6", "--out", f"{name}.jsonl").code == 0
 
 
-def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_are_shown_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> None:
     two_runs(baleen, system)
     assert baleen("eval", "own", "own.json", *system, "--out", "own.jsonl").code == 0
     done = baleen("table", "a hop=one.jsonl", "two.jsonl", "own.jsonl", "--metric", "all@3", "--metric", "mean@3")
@@ -509,13 +507,13 @@ def test_runs_stand_in_one_table(baleen: Baleen, system: tuple[str, ...]) -> Non
     told = baleen("table", "a hop=one.jsonl", "two.jsonl", "--json").json
     assert [each["name"] for each in told["hover"]] == ["a hop", "two"]
     again = baleen("eval", "hover", "hover.json", *system, "--at", "3,6", "--json").json
-    assert told["hover"][1]["whole"]["metrics"] == again["metrics"]
+    assert told["hover"][1]["overall"]["metrics"] == again["metrics"]
 
 
-def test_runs_of_one_name_are_told_apart(baleen: Baleen, system: tuple[str, ...]) -> None:
+def test_runs_with_equal_names_are_refused(baleen: Baleen, system: tuple[str, ...]) -> None:
     two_runs(baleen, system)
     done = baleen("table", "one.jsonl", "one.jsonl")
     assert (done.code, done.out) == (2, "")
-    assert "two runs are called 'one'" in done.said
+    assert "two runs are named 'one'" in done.said
     assert baleen("table", "absent.jsonl").code == DatasetError.exit_code
     assert baleen("table", "name=absent.jsonl").code == DatasetError.exit_code

@@ -1,4 +1,4 @@
-"""`baleen verify` and `baleen ask`: what they print, how they exit, and how a file of claims survives a kill."""
+"""`baleen verify` and `baleen ask`: output, exit codes, resuming a killed run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from baleen import cli
+from baleen.cli.options import HopOptions
 from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
 from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Query, Trace, Verdict
-from baleen.hops.config import VERIFY
+from baleen.hops.config import VERIFY, RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
 from cli_fakes import Baleen, Done
@@ -56,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def baleen(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Baleen:
-    """Runs `verify` or `ask` in an empty folder, with the model and the index named `model` unless others are."""
+    """Run `verify` or `ask` in an empty folder, over the model and index of this name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -87,7 +89,7 @@ def texts(document: dict[str, Any]) -> list[str]:
     return [document["facts"][each["fact"]]["text"] for each in document["final"]]
 
 
-def test_a_verdict_is_one_json_document_and_nothing_else(baleen: Baleen) -> None:
+def test_json_prints_one_document_and_nothing_else(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--json")
     assert (done.code, done.err) == (0, "")
     assert set(done.json) == KEYS | {"options"}
@@ -142,16 +144,18 @@ def test_a_person_reads_the_chain(baleen: Baleen) -> None:
     for hop in Trace.from_json(found).hops:
         for fact in hop.facts:
             assert any(line.strip().endswith(fact.text) for line in lines)
-    assert "dropped again" in done.out
+    assert "  Dropped\n" in done.out
     assert "over the limit of 2 facts" in done.out
     assert f"Verdict: {found['outcome']['label']}, probability " in done.out
+    reported = done.out.partition("Facts reported with the verdict\n")[2]
+    assert all(f"{fact.title}: {fact.text}\n" in reported for fact in Trace.from_json(found).facts)
     assert f"2 facts, {found['hops'][-1]['words']} words of context, " in done.out
     assert "untrained" not in done.out
     assert "\x1b" not in done.out
     assert max(map(len, lines)) > 80
 
 
-def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_added_from_earlier_hops_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     old, joined, new = CORPUS[0].fact(1, 2.0, 1), CORPUS[1].fact(0, -3.0, 1), CORPUS[2].fact(0, 1.0, 2)
     judged = tuple(Judgement(fact.pid, fact.sid, None, fact.score, kept=True) for fact in (old, joined, new))
 
@@ -160,12 +164,10 @@ def test_a_person_sees_which_sentence_of_an_earlier_hop_stands_after_all(capsys:
         Chain(VERIFY).hop(2, hop)
         return capsys.readouterr().out
 
-    said = f"  taken up after all\n     -3.00  {joined.title}: {joined.text}\n"
-    assert told(joined, old).endswith("0 facts kept in 0.0 ms, beside 1 from before\n" + said)
-    assert "taken up" not in told(old, new)
-    assert "taken up" not in told(joined, judgements=()), (
-        "the other half of a hybrid goes on where this one has stopped"
-    )
+    added = f"  Added from passages of earlier hops\n     -3.00  {joined.title}: {joined.text}\n"
+    assert told(joined, old).endswith("0 new facts kept in 0.0 ms, beside 1 of earlier hops\n" + added)
+    assert "Added" not in told(old, new)
+    assert "Added" not in told(joined, judgements=()), "one half of a hybrid run may go on after the other has stopped"
 
 
 def test_a_person_reads_the_answer(baleen: Baleen) -> None:
@@ -184,9 +186,9 @@ def test_options_outrank_the_settings_of_the_model(baleen: Baleen) -> None:
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "hybrid"])
-def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipeline: str) -> None:
+def test_thresholds_override_the_model_and_are_in_the_json(baleen: Baleen, pipeline: str) -> None:
     arguments = ("verify", CLAIM, "--pipeline", pipeline, "--json")
-    found = baleen(*arguments, "--keep", "1e6", "--explain").json
+    found = baleen(*arguments, "--keep", "1e6", "--judgements").json
     assert (found["final"], found["options"]["keep"]) == ([], 1e6)
     reasons = {each["reason"] for hop in found["hops"] for each in hop["judgements"]}
     assert "not above the threshold of 1e+06" in reasons
@@ -196,13 +198,13 @@ def test_a_threshold_outranks_that_of_the_model_and_is_told(baleen: Baleen, pipe
     assert (lower["options"]["keep"], "keep" in usual["options"]) == (-1000.0, False)
 
 
-def test_two_thresholds_are_for_the_way_and_for_the_end(baleen: Baleen) -> None:
+def test_keep_holds_on_the_way_and_final_at_the_end(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--final", "1e6", "--json").json
     assert [bool(hop["facts"]) for hop in found["hops"]] == [True, False]
     assert (texts(found), found["options"]) == ([], {"keep": -1e6, "final": 1e6})
 
 
-def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stands(baleen: Baleen) -> None:
+def test_borderline_facts_are_read_but_not_reported(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6", "--json").json
     assert (texts(found), found["options"]["read"]) == ([], -1e6)
     read = baleen("verify", CLAIM, "--keep", "-1e6", "--json").json
@@ -211,14 +213,14 @@ def test_a_threshold_between_two_is_for_what_the_reader_weighs_beside_what_stand
     assert found["outcome"] == read["outcome"], "the verdict is read off the same facts"
     assert found["hops"][-1]["words"] == read["hops"][-1]["words"]
     shown = baleen("verify", CLAIM, "--keep", "-1e6", "--read", "-1e6", "--final", "1e6").out
-    *_, doubtful = shown.partition("borderline: read, not reported")
-    assert all(f"{fact.title}: {fact.text}" in doubtful for fact in Trace.from_json(read).facts)
-    assert "dropped again" in doubtful, "what the last hop dropped for them"
-    assert f"0 facts, {len(read['final'])} borderline facts read beside" in shown
+    hops, _, borderline = shown.partition("Borderline facts: seen by the reader, not reported\n")
+    assert all(f"{fact.title}: {fact.text}" in borderline for fact in Trace.from_json(read).facts)
+    assert "  Dropped\n" in hops.partition("Hop 2")[2], "what the last hop dropped for them"
+    assert f"\n0 facts, {len(read['final'])} borderline, " in shown
 
 
-def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> None:
-    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json", "--explain").json
+def test_passages_are_ranked_by_evidence_on_request(baleen: Baleen) -> None:
+    found = baleen("verify", CLAIM, "--ranked-by", "evidence", "--json", "--judgements").json
     weighed = {
         (each["pid"], each["sid"])
         for hop in found["hops"]
@@ -230,7 +232,7 @@ def test_passages_are_told_in_the_order_that_is_asked_for(baleen: Baleen) -> Non
     assert "--ranked-by" in baleen("verify", CLAIM, "--ranked-by", "luck").err
 
 
-def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
+def test_mentions_are_boosted_on_request(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "-k", "1,2", "--mention-boost", "1000", "--json").json
     assert [hop.mentioned for hop in Trace.from_json(found).hops] == [{"p0": ""}, {"p1": "p0", "p5": "p0"}]
     assert min(hit["score"] for hop in found["hops"] for hit in hop["passages"]) > 1000
@@ -239,7 +241,7 @@ def test_names_are_followed_where_that_is_asked_for(baleen: Baleen) -> None:
         assert [hop.mentioned for hop in Trace.from_json(usual).hops] == [{}, {}]
 
 
-def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None:
+def test_mention_boost_is_part_of_a_run(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["verify", "--file", "claims.jsonl"]
     lines = baleen(*arguments, "--mention-boost", "2").lines
@@ -256,13 +258,13 @@ def test_the_bonus_of_a_name_is_part_of_what_makes_a_run(baleen: Baleen) -> None
     assert Path("out.jsonl").read_bytes() == before
 
 
-def test_a_bonus_without_end_is_refused(baleen: Baleen) -> None:
+def test_an_infinite_mention_boost_is_refused(baleen: Baleen) -> None:
     done = baleen("verify", CLAIM, "--mention-boost", "inf")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
     assert "mention_boost = inf should be a number, 0 or above" in done.err
 
 
-def test_a_stand_in_has_a_threshold_too(baleen: Baleen) -> None:
+def test_untrained_runs_take_thresholds(baleen: Baleen) -> None:
     options = ("--untrained", "--hops", "1", "--json")
     assert baleen("ask", CLAIM, *options, "--keep", "1e6", model="bare").json["final"] == []
     assert len(baleen("ask", CLAIM, *options, "--keep", "-1e6", model="bare").json["final"]) == 2
@@ -274,16 +276,28 @@ def test_a_corpus_that_runs_out_ends_the_run(baleen: Baleen) -> None:
     assert "Hop 3" not in done.out
 
 
-def test_a_stand_in_is_named_and_so_is_what_is_missing(baleen: Baleen) -> None:
+def test_untrained_and_missing_parts_are_reported(baleen: Baleen) -> None:
     shown = baleen("verify", CLAIM, "--untrained", "--hops", "2", "-k", "3", model="bare")
     assert shown.code == 0
     assert "untrained: condenser (reranker scores are used instead)\n" in shown.out
-    assert "no verdict: the model has no verifier; `baleen train CONFIG.toml --stage verifier` makes one" in shown.out
+    assert (
+        "no verdict: the model has no verifier; train one with `baleen train CONFIG.toml --stage verifier`" in shown.out
+    )
     asked = baleen("ask", CLAIM, "--untrained", "--hops", "1", "--json", model="bare")
     assert (asked.json["outcome"], asked.json["untrained"]) == (None, ["condenser"])
 
 
-def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) -> None:
+def test_judgements_are_in_the_json_on_request(baleen: Baleen) -> None:
+    plain, full = (baleen("verify", CLAIM, "--json", *more).json for more in ((), ("--judgements",)))
+    assert not any("judgements" in hop for hop in plain["hops"])
+    assert all(hop["judgements"] for hop in full["hops"])
+    Path("claims.jsonl").write_text(json.dumps({"claim": CLAIM}) + "\n")
+    (line,) = baleen("verify", "--file", "claims.jsonl", "--judgements").lines
+    assert all(hop["judgements"] for hop in line["hops"])
+    assert line["run"]["judgements"] is True
+
+
+def test_explanations_cover_every_passage_with_a_fact(baleen: Baleen) -> None:
     found = baleen("verify", CLAIM, "--json", "--explain", "--pipeline", "hybrid").json
     assert set(found) == KEYS | {"options", "explanations"}
     explained = found["explanations"]
@@ -298,10 +312,11 @@ def test_explanations_cover_every_passage_that_carries_a_fact(baleen: Baleen) ->
 def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     refusals = [
-        (["verify"], 2, "one text, or a file"),
-        (["verify", CLAIM, "--file", "claims.jsonl"], 2, "one text, or a file"),
+        (["verify"], 2, "expected one claim, or a file"),
+        (["verify", CLAIM, "--file", "claims.jsonl"], 2, "expected one claim, or a file"),
         (["verify", CLAIM, "--out", "out.jsonl"], 2, "--out takes"),
         (["verify", "--file", "claims.jsonl", "--json"], 2, "JSON lines"),
+        (["verify", CLAIM, "--judgements"], 2, "--judgements is for JSON"),
         (["verify", "--file", "claims.jsonl", "--out", "nowhere/out.jsonl"], 2, "no folder nowhere"),
         (["verify", "--file", "nowhere.jsonl"], 2, "nowhere.jsonl"),
         (["verify", CLAIM, "-k", "ten"], 2, "should be a number"),
@@ -317,7 +332,7 @@ def test_each_refusal_has_its_own_exit_code(baleen: Baleen) -> None:
         (["verify", CLAIM, "--mention-boost", "-1"], 2, "--mention-boost"),
         (["ask", CLAIM, "--mention-boost", "much"], 2, "--mention-boost"),
         (["ask", "  "], QueryError.exit_code, "empty"),
-        (["ask", "\udcff"], QueryError.exit_code, "half a character"),
+        (["ask", "\udcff"], QueryError.exit_code, "unpaired surrogate"),
     ]
     for arguments, code, part in refusals:
         done = baleen(*arguments, model="nowhere")
@@ -338,7 +353,7 @@ BAD = {
     "no text": '{"id": 2}',
     "a text that is none": '{"claim": 3}',
     "an empty claim": '{"claim": " "}',
-    "half a character": '{"claim": "\\ud800"}',
+    "unpaired surrogate": '{"claim": "\\ud800"}',
     "an id that is none": '{"id": [1], "claim": "x"}',
     "an id that is there": '{"uid": "1", "claim": "x"}',
 }
@@ -354,7 +369,7 @@ def test_a_bad_line_is_named_before_anything_is_computed(baleen: Baleen, line: s
     assert not Path("out.jsonl").exists()
 
 
-def test_results_are_not_written_under_a_name_that_promises_compression(baleen: Baleen) -> None:
+def test_compressed_results_are_refused(baleen: Baleen) -> None:
     Path("claims.jsonl").write_text('{"claim": "x"}\n')
     done = baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl.gz", model="nowhere")
     assert (done.code, done.out) == (ConfigError.exit_code, "")
@@ -392,14 +407,14 @@ def test_a_file_and_one_claim_come_to_the_same(baleen: Baleen) -> None:
     assert len(lines[1]["explanations"]) == len(alone["explanations"])
 
 
-def test_a_stand_in_is_named_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
+def test_untrained_parts_are_reported_once_on_standard_error(baleen: Baleen, caplog: pytest.LogCaptureFixture) -> None:
     write_claims("claims.jsonl", 3)
     done = baleen("verify", "--file", "claims.jsonl", "--untrained", "-k", "2", "--batch-size", "1", model="bare")
     assert len(done.lines) == 3
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["untrained", "no verdict"]
 
 
-def test_a_run_that_was_killed_is_taken_up_where_it_ended(baleen: Baleen, home: Path) -> None:
+def test_a_killed_run_is_resumed(baleen: Baleen, home: Path) -> None:
     claims = write_claims("claims.jsonl", 40)
     arguments = ["verify", "--file", "claims.jsonl", "--out", "out.jsonl"]
     places = ["--model", str(home / "model"), "--index", str(home / "model.index")]
@@ -425,7 +440,7 @@ def test_a_run_that_was_killed_is_taken_up_where_it_ended(baleen: Baleen, home: 
     assert ids("out.jsonl") == [claim["id"] for claim in claims]
 
 
-def test_half_a_last_line_is_cut_off(baleen: Baleen) -> None:
+def test_a_partial_last_line_is_removed(baleen: Baleen) -> None:
     claims = write_claims("claims.jsonl", 3)
     assert baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl").code == 0
     whole = Path("out.jsonl").read_bytes()
@@ -438,7 +453,7 @@ def test_half_a_last_line_is_cut_off(baleen: Baleen) -> None:
         assert Path("out.jsonl").read_bytes()[:kept] == whole[:kept]
 
 
-def test_a_finished_file_is_left_as_it_is_and_a_longer_one_is_completed(baleen: Baleen) -> None:
+def test_a_finished_file_stays_and_a_longer_one_is_completed(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     baleen("verify", "--file", "claims.jsonl", "--out", "out.jsonl")
     before = Path("out.jsonl").read_bytes()
@@ -450,7 +465,7 @@ def test_a_finished_file_is_left_as_it_is_and_a_longer_one_is_completed(baleen: 
     assert ids("out.jsonl") == ["c0", "c1", "c2", "c3"]
 
 
-def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
+def test_results_of_other_settings_are_refused(baleen: Baleen) -> None:
     write_claims("claims.jsonl", 2)
     arguments = ["--file", "claims.jsonl", "--out", "out.jsonl"]
     assert baleen("verify", *arguments).code == 0
@@ -460,6 +475,7 @@ def test_results_of_another_kind_are_not_mixed_in(baleen: Baleen) -> None:
         ("verify", ["--pipeline", "rerank"], "model", "pipeline was condense, and is rerank"),
         ("verify", ["--hops", "3"], "model", "k was [3, 3], and is [3, 3, 3]"),
         ("verify", ["--explain"], "model", "explain was False, and is True"),
+        ("verify", ["--judgements"], "model", "judgements was None, and is True"),
         ("verify", ["--keep", "-2"], "model", "keep was None, and is -2.0"),
         ("verify", ["--ranked-by", "evidence"], "model", "ranked_by was hops, and is evidence"),
         ("verify", ["--mention-boost", "2"], "model", "mention_boost was None, and is 2.0"),
@@ -503,3 +519,7 @@ def test_help_loads_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--untrained" in run.stdout
     assert run.stderr.split() == []
+
+
+def test_every_run_option_is_an_option_of_the_command_line() -> None:
+    assert {field.name for field in fields(HopOptions)} == {field.name for field in fields(RunConfig)}

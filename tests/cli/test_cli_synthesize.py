@@ -1,4 +1,4 @@
-"""`baleen synthesize`: what it writes, what it says, and what it refuses."""
+"""`baleen synthesize`: files, output, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = ("--limit", "5000", "--solved", "1")
 
 @pytest.fixture
 def baleen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Baleen]:
-    """Runs `baleen synthesize` in an empty folder that has the small encyclopaedia as `corpus.jsonl`."""
+    """Run `baleen synthesize` in a folder with the small encyclopaedia as `corpus.jsonl`."""
     monkeypatch.chdir(tmp_path)
     write_passages(passages(), tmp_path / "corpus.jsonl")
 
@@ -194,7 +194,7 @@ class TestRefusals:
         assert baleen("corpus.jsonl", "--out", "c.jsonl", *arguments).code == ConfigError.exit_code
 
     @pytest.mark.parametrize(
-        ("out", "message"), [("claims.txt", "cannot tell the format"), ("nowhere/claims.jsonl", "no such folder")]
+        ("out", "message"), [("claims.txt", "unknown format"), ("nowhere/claims.jsonl", "no such folder")]
     )
     def test_of_a_file_that_cannot_be_written_before_anything_is_read(
         self, baleen: Baleen, out: str, message: str
@@ -215,10 +215,10 @@ class TestRefusals:
         write_passages(loose, Path("loose.jsonl"))
         done = baleen("loose.jsonl", "--out", "c.jsonl")
         assert done.code == CorpusError.exit_code
-        assert "nothing could be made of 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
+        assert "nothing could be made from 3 passages, 3 of them defined, with 0 links; expected passages" in done.err
         assert not Path("c.jsonl").exists()
 
-    def test_without_the_package_that_finds_mentions(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_mentions_package(self, baleen: Baleen, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ahocorasick_rs", None)
         done = baleen("corpus.jsonl", "--out", "c.jsonl")
         assert done.code == MissingExtraError.exit_code

@@ -1,4 +1,4 @@
-"""`baleen train`: what it prints while it runs and at its end, how it exits, and how a question is explained."""
+"""`baleen train`: logs, summary, exit codes, explained questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from baleen.cli.train import agreed, records_of, sentences_agreed, told
+from baleen.cli.train import count_records, format_agreement, format_report, format_sentence_agreement
 from baleen.core.errors import ConfigError, TrainingError
 from cli_fakes import Baleen, command_line
 from run_fakes import small_world, without, write_plan
@@ -35,23 +35,23 @@ def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def trained(toy: ToyWorld, baleen: Baleen) -> Path:
-    """The run beside its plan, which is where it is kept unless told otherwise."""
+    """The run in its default folder, beside its plan."""
     if not (toy.folder / "small" / "summary.json").exists():
         assert baleen(toy.folder / "small.toml", "--device", "cpu").code == 0
     return toy.folder / "small"
 
 
-def test_a_run_tells_its_stages_and_ends_in_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
+def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(toy.folder / "small.toml", "--out", tmp_path / "run", "--device", "cpu")
     assert done.code == 0, done.err
-    for line in ("[1/6] start: starts", "[3/6] hop-1: starts", "[3/6] hop-1: done in ", "[6/6] model: done in "):
+    for line in ("[1/6] start: starting", "[3/6] hop-1: starting", "[3/6] hop-1: done in ", "[6/6] model: done in "):
         assert line in done.err
     assert "toy: 30 passages" in done.err
     table, compared, where = done.out.strip().split("\n\n")
     stages = [line.split()[0] for line in table.splitlines() if not line.startswith(" ")]
     assert stages == ["stage", "start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
     header, start, first, *_ = table.splitlines()
-    assert header.split() == ["stage", "time", "records", "what", "it", "came", "to"]
+    assert header.split() == ["stage", "time", "records", "result"]
     assert start.rstrip().endswith("backbone")
     assert first.split()[3] == "12", "a record of every question"
     assert "3 steps, loss " in table
@@ -59,12 +59,12 @@ def test_a_run_tells_its_stages_and_ends_in_a_table(toy: ToyWorld, baleen: Balee
     assert "encoded in " in table
     assert "searched in " in table
     assert "dev own: all gold passages found of " in table
-    assert compared.startswith("Beside the heuristic order: ")
+    assert compared.startswith("Agreement with the heuristic order: ")
     assert where == f"The model is in {tmp_path / 'run' / 'model'}"
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["agreement"]["heuristic"]["claims"] == 12
 
 
-def test_json_is_one_document_on_standard_output(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_json_prints_the_summary(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--json")
     assert done.code == 0
     assert json.loads(done.out) == json.loads((trained / "summary.json").read_text())
@@ -74,25 +74,25 @@ def test_json_is_one_document_on_standard_output(toy: ToyWorld, trained: Path, b
 def test_a_stage_is_done_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "retriever", "--device", "cpu")
     assert done.code == 0
-    assert "[4/6] hop-2: done before" in done.err
-    assert "[5/6] retriever: starts" in done.err
+    assert "[4/6] hop-2: already done" in done.err
+    assert "[5/6] retriever: starting" in done.err
     assert (trained / "summary.json").exists()
 
 
 @pytest.mark.usefixtures("trained")
-def test_a_stage_that_does_not_exist_is_told_with_those_that_do(toy: ToyWorld, baleen: Baleen) -> None:
+def test_an_unknown_stage_lists_the_known_ones(toy: ToyWorld, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "hop-7")
     assert done.code == ConfigError.exit_code
     assert done.err.startswith("error: there is no stage 'hop-7'; the stages are start, retriever-1, hop-1")
 
 
-def test_a_run_that_is_there_is_not_begun_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_an_existing_run_is_not_overwritten(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--no-resume")
     assert done.code == TrainingError.exit_code
-    assert done.err == f"error: {trained}: holds a run already: resume it, or choose another folder with --out\n"
+    assert done.err == f"error: {trained}: holds a run already; resume it, or choose another folder with --out\n"
 
 
-def test_a_key_that_is_misspelt_is_told_before_anything_is_made(toy: ToyWorld, baleen: Baleen) -> None:
+def test_a_misspelt_key_is_refused_before_training(toy: ToyWorld, baleen: Baleen) -> None:
     file = write_plan(toy.folder, "misspelt", without("[reading]"), ("final_steps", "final_step"))
     done = baleen(file)
     assert done.code == ConfigError.exit_code
@@ -100,7 +100,7 @@ def test_a_key_that_is_misspelt_is_told_before_anything_is_made(toy: ToyWorld, b
     assert not (toy.folder / "misspelt").exists()
 
 
-def test_a_plan_that_is_not_there_is_told(baleen: Baleen, tmp_path: Path) -> None:
+def test_a_missing_plan_is_refused(baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(tmp_path / "none.toml")
     assert (done.code, done.err) == (ConfigError.exit_code, f"error: {tmp_path / 'none.toml'}: no such file\n")
 
@@ -108,7 +108,7 @@ def test_a_plan_that_is_not_there_is_told(baleen: Baleen, tmp_path: Path) -> Non
 def test_a_plan_without_an_ending_needs_a_folder(baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(tmp_path / "plan")
     assert done.code == USAGE
-    assert "needs a folder, as its name has no ending to leave out: use --out" in done.said
+    assert "has no suffix to leave out for the folder of its run: use --out" in done.said
 
 
 def test_of_several_processes_only_the_first_talks(
@@ -139,7 +139,7 @@ def test_a_question_is_explained(qid: str, toy: ToyWorld, trained: Path, baleen:
     gold = [titles[pid] for pid in toy.order["q4"]]
     assert all(any(line.startswith(f"  {title}  [toy/p") for line in lines) for title in gold)
     assert sum(line.startswith("    + ") for line in lines) == len(gold), "a gold sentence of each"
-    assert [line for line in lines if line.startswith("  still to be found: ")]
+    assert [line for line in lines if line.startswith("  not found yet: ")]
 
 
 def test_an_explanation_is_json_too(trained: Path, baleen: Baleen) -> None:
@@ -148,10 +148,10 @@ def test_an_explanation_is_json_too(trained: Path, baleen: Baleen) -> None:
     assert hops[-1]["remaining"] == []
 
 
-def test_an_unknown_question_is_told(trained: Path, baleen: Baleen) -> None:
+def test_an_unknown_question_is_refused(trained: Path, baleen: Baleen) -> None:
     done = baleen("--explain", trained, "q99")
     assert done.code == TrainingError.exit_code
-    assert done.err == f"error: {trained}: no question that was trained on has the id 'q99'\n"
+    assert done.err == f"error: {trained}: no training question has the id 'q99'\n"
 
 
 @pytest.mark.parametrize("arguments", [("--explain", "run"), ("plan.toml", "q1")])
@@ -210,19 +210,19 @@ def test_a_question_goes_with_explain(arguments: tuple[str, ...], baleen: Baleen
         ),
     ],
 )
-def test_reports_are_told_in_words(report: dict[str, Any], lines: list[str]) -> None:
-    assert told({**report, "seconds": 1.0}) == lines
+def test_reports_are_formatted(report: dict[str, Any], lines: list[str]) -> None:
+    assert format_report({**report, "seconds": 1.0}) == lines
 
 
-def test_speeds_are_told_where_they_are_known() -> None:
+def test_speeds_are_shown_if_known() -> None:
     speeds = {"steps_per_second": 14.5, "tokens_per_second": 444_000.4, "padding": 0.012, "utilisation": 0.061}
     report = {"steps": 5, "records": 7, "loss": 1.0, **speeds, "mining_seconds": {"encode": 40.0, "search": 3.25}}
-    assert told(report) == [
+    assert format_report(report) == [
         "5 steps, loss 1 at the last",
         "14.5 steps/s, 444,000 tokens/s, 1.2 % padding, 6.1 % utilisation",
         "encoded in 40.0 s, searched in 3.2 s",
     ]
-    assert told({**report, "utilisation": None})[1] == "14.5 steps/s, 444,000 tokens/s, 1.2 % padding"
+    assert format_report({**report, "utilisation": None})[1] == "14.5 steps/s, 444,000 tokens/s, 1.2 % padding"
 
 
 @pytest.mark.parametrize(
@@ -237,23 +237,23 @@ def test_speeds_are_told_where_they_are_known() -> None:
         ({"hops": [{}], "claims": 12}, 12),
     ],
 )
-def test_records_are_counted_whatever_a_stage_calls_them(report: dict[str, Any], count: int | None) -> None:
-    assert records_of(report) == count
+def test_records_of_every_stage_are_counted(report: dict[str, Any], count: int | None) -> None:
+    assert count_records(report) == count
 
 
-def test_agreement_is_told_in_a_line() -> None:
+def test_agreement_is_one_line() -> None:
     found = {"claims": 1200, "identical": 900, "golds": 3000, "same_hop": 2500, "pairs": 3000, "same_pairs": 2700}
-    assert agreed("heuristic", found) == (
-        "Beside the heuristic order: 900 of 1,200 questions have the same hops, and 90.0 % of 3,000 pairs of gold "
-        "passages stand the same way."
+    assert format_agreement("heuristic", found) == (
+        "Agreement with the heuristic order: 900 of 1,200 questions have the same hops, and 90.0 % of 3,000 pairs of "
+        "gold passages the same order."
     )
 
 
-def test_inferred_sentences_are_told_where_some_are_known() -> None:
+def test_sentence_agreement_is_shown_if_gold_is_known() -> None:
     known = {"passages": 1200, "inferred": 900, "likely": 600, "first": 300}
     none = dict.fromkeys(known, 0)
-    assert sentences_agreed({"train": known, "dev": none}) == [
-        "Of 1,200 gold passages of train whose sentences are known, the sentence inferred is gold of 75.0 %, the "
-        "likeliest by its words of 50.0 %, the first one of 25.0 %."
+    assert format_sentence_agreement({"train": known, "dev": none}) == [
+        "train, 1,200 gold passages with gold sentences: the inferred sentence is gold in 75.0 %, the best by words in "
+        "50.0 %, the first in 25.0 %."
     ]
-    assert sentences_agreed({}) == []
+    assert format_sentence_agreement({}) == []

@@ -137,7 +137,7 @@ def test_configs_are_built_within_configs() -> None:
         ({"seen_from": "there"}, "there is no setting 'seen_from'; known are anything, depths, leader, others, stray"),
     ],
 )
-def test_what_is_wrong_within_is_told_with_the_way_to_it(settings: dict[str, Any], said: str) -> None:
+def test_errors_in_nested_settings_name_the_path(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         from_mapping(PodConfig, settings, "pod.toml")
     assert str(refusal.value).startswith(f"pod.toml: {said}")

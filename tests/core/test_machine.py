@@ -1,4 +1,4 @@
-"""The machine by name: what is told of it, and what is told where the system does not."""
+"""The description of the machine, with fallbacks."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_what_comes_back_is_the_record(tree: Tree) -> None:
     assert json.dumps(back.kept) == json.dumps(plain)
 
 
-def test_what_is_missing_or_null_takes_no_harm_and_what_is_given_is_left_as_it_was() -> None:
+def test_missing_and_null_keys_take_defaults_and_input_is_unchanged() -> None:
     data = {"name": "elm", "own": None, "leaves": [{"name": "a"}]}
     assert Tree.from_json(data) == Tree("elm", (Leaf("a"),))
     assert data == {"name": "elm", "own": None, "leaves": [{"name": "a"}]}

@@ -112,12 +112,12 @@ def test_records_are_frozen() -> None:
     [
         (Query(""), "the claim or question is empty"),
         (Query(" \n"), "the claim or question is empty"),
-        (Query("a\udcff"), r"'a\\udcff' has half a character; expected whole Unicode text"),
-        (Query("Is it so?", (Fact("p", 0, "\ud800", "So."),)), "half a character"),
-        (Query("Is it so?", (Fact("p", 0, "A title", "So\ud800."),)), "half a character"),
+        (Query("a\udcff"), r"'a\\udcff' contains an unpaired surrogate; expected valid Unicode text"),
+        (Query("Is it so?", (Fact("p", 0, "\ud800", "So."),)), "unpaired surrogate"),
+        (Query("Is it so?", (Fact("p", 0, "A title", "So\ud800."),)), "unpaired surrogate"),
     ],
 )
-def test_what_nobody_can_read_is_no_query(query: Query, part: str) -> None:
+def test_empty_and_invalid_texts_are_refused(query: Query, part: str) -> None:
     assert QUERY.checked() is QUERY
     with pytest.raises(QueryError, match=part):
         query.checked()
@@ -153,7 +153,7 @@ def test_sentences_are_joined_by_one_space_unless_one_is_there(
 
 
 @given(st.lists(WORDS, max_size=6))
-def test_every_sentence_keeps_its_number_and_loses_only_the_space_around_it(sentences: list[str]) -> None:
+def test_sentences_keep_their_numbers_and_lose_surrounding_space(sentences: list[str]) -> None:
     passage = Passage.from_sentences("p", "t", sentences)
     assert passage.sentences == tuple(sentence.strip() for sentence in sentences)
     edges = [edge for span in passage.spans for edge in span]
@@ -187,7 +187,7 @@ def found(facts: tuple[Fact, ...], *rankings: Ranking) -> Trace:
     return Trace(Query("q"), (*hops[:-1], replace(hops[-1], condensed=Condensed(facts))))
 
 
-def test_passages_that_carry_standing_facts_come_first_by_their_best_fact_then_the_rest_by_hop_and_rank() -> None:
+def test_passages_with_final_facts_come_first_then_the_rest_by_hop_and_rank() -> None:
     trace = found(
         (Fact("b", 0, "", "", 0.5), Fact("e", 1, "", "", 1.5), Fact("b", 2, "", "", 2.5), Fact("d", 0, "", "", -1.0)),
         Ranking((Hit("a", 9.0), Hit("b", 8.0), Hit("c", 7.0))),
@@ -197,7 +197,7 @@ def test_passages_that_carry_standing_facts_come_first_by_their_best_fact_then_t
     assert [hit.score for hit in trace.ranking()] == [2.5, 1.5, -1.0, 9.0, 7.0, 10.0]
 
 
-def test_facts_that_fell_away_do_not_put_their_passages_first() -> None:
+def test_dropped_facts_do_not_put_their_passages_first() -> None:
     fallen = Hop(
         Query("q"), ranking=Ranking((Hit("a", 2.0), Hit("b", 1.0))), condensed=Condensed((Fact("b", 0, "", ""),))
     )
@@ -206,7 +206,7 @@ def test_facts_that_fell_away_do_not_put_their_passages_first() -> None:
     assert trace.ranking().pids == trace.pids == ("a", "b", "c")
 
 
-def test_facts_of_equal_score_are_ranked_by_the_ids_of_their_passages() -> None:
+def test_facts_of_equal_score_rank_by_passage_id() -> None:
     trace = found((Fact("b", 0, "", ""), Fact("a", 0, "", "")), Ranking((Hit("b", 2.0), Hit("c", 1.0), Hit("a", 0.0))))
     assert trace.ranking().pids == ("a", "b", "c")
 
@@ -218,7 +218,7 @@ def test_a_runs_ranking_has_every_passage_once(pids: list[list[str]], facts: lis
     assert set(trace.ranking().pids) == {pid for hop in pids for pid in hop} | {fact.pid for fact in facts}
 
 
-def test_a_passage_that_two_hops_brought_keeps_its_first_place_and_score() -> None:
+def test_a_passage_of_two_hops_keeps_its_first_place_and_score() -> None:
     trace = found((), Ranking((Hit("a", 3.0), Hit("b", 2.0))), Ranking((Hit("b", 9.0), Hit("c", 1.0))))
     assert trace.ranking() == Ranking((Hit("a", 3.0), Hit("b", 2.0), Hit("c", 1.0)))
 
@@ -229,9 +229,7 @@ def read_at(pids: str, *judgements: Judgement, facts: tuple[Fact, ...] = ()) -> 
     return Hop(Query("q"), ranking=ranking, condensed=Condensed(facts, judgements))
 
 
-def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_sentence_as_the_sum_of_its_last_scores() -> (
-    None
-):
+def test_by_evidence_a_passage_scores_as_its_best_sentence_less_its_rank() -> None:
     trace = Trace(
         Query("q"),
         (
@@ -254,21 +252,21 @@ def test_by_reading_a_passage_counts_as_its_best_sentence_less_its_rank_and_a_se
     assert Trace.from_json(trace.to_json(judgements=True)) == trace
 
 
-def test_by_reading_equal_scores_stand_in_order_of_their_ids_and_nothing_comes_that_was_not_retrieved() -> None:
+def test_by_evidence_ties_go_by_id_and_only_retrieved_passages_rank() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "zcab"]
     hops = (read_at("c", *judged), read_at("a"), read_at("b"))
     assert Trace(Query("q"), hops, ranked_by="evidence").ranking().pids == ("a", "b", "c")
     assert Trace(QUERY, ranked_by="evidence").ranking() == Trace(QUERY).ranking()
 
 
-def test_by_reading_what_a_hop_ranked_higher_comes_first_where_reading_makes_no_difference() -> None:
+def test_by_evidence_equal_sentences_go_by_rank() -> None:
     judged = [Judgement(pid, 0, 1.0, 1.0) for pid in "cab"]
     trace = Trace(Query("q"), (read_at("cab", *judged),), ranked_by="evidence")
     assert trace.ranking().pids == ("c", "a", "b")
     assert [best.pid for best in best_sentences(trace)] == ["c", "a", "b"]
 
 
-def test_a_run_goes_on_from_the_facts_that_stand() -> None:
+def test_the_next_query_has_the_facts_so_far() -> None:
     assert Trace(QUERY).facts == QUERY.facts, "those that it came with"
     trace = Trace(QUERY, (Hop(QUERY, condensed=Condensed((FACT,))), Hop(QUERY, condensed=Condensed())))
     assert trace.facts == ()

@@ -1,4 +1,4 @@
-"""What `baleen.data.corpus` reads, what it refuses, and what it writes."""
+"""`baleen.data.corpus`: reading, refusals, writing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TestRecords:
         (passage,) = corpus.read_passages([path])
         assert passage.metadata == {"year": 2017, "url": "u"}
 
-    def test_blank_lines_windows_line_ends_and_a_byte_order_mark_do_no_harm(self, tmp_path: Path) -> None:
+    def test_blank_lines_crlf_and_a_byte_order_mark_are_skipped(self, tmp_path: Path) -> None:
         content = b"\xef\xbb\xbf" + jsonl(WHALE, KRILL).replace(b"\n", b"\r\n\r\n") + b"\n  \n"
         assert pids(put(tmp_path / "c.jsonl", content)) == ["1", "2"]
 
@@ -134,7 +134,7 @@ class TestFolders:
         put(tmp_path / ".hidden" / "part-2.jsonl", "rubbish")
         with caplog.at_level(logging.WARNING):
             assert pids(tmp_path) == ["1", "2"]
-        assert "1 text files are left out" in caplog.text
+        assert "1 text files are ignored" in caplog.text
 
 
 class TestTextFiles:
@@ -203,11 +203,11 @@ class TestTextFiles:
 
 
 BAD_LINES = [
-    (b"{oops", "not JSON (Expecting property name", "expected one JSON object a line"),
+    (b"{oops", "not JSON (Expecting property name", "expected one JSON object per line"),
     (b"[1, 2]", "a list;", "expected a JSON object"),
     (b"null", "null;", "expected a JSON object"),
-    (b"[" * 100_000, "not JSON", "expected one JSON object a line"),
-    (b'{"id": "3", "title": "T", "text": "t", "score": NaN}', "not JSON (NaN", "expected one JSON object a line"),
+    (b"[" * 100_000, "not JSON", "expected one JSON object per line"),
+    (b'{"id": "3", "title": "T", "text": "t", "score": NaN}', "not JSON (NaN", "expected one JSON object per line"),
     (jsonl({"title": "T", "text": "t"}), "no 'id' or '_id' among the keys 'title', 'text';", "expected a string or an"),
     (jsonl({"id": "3", "text": "t"}), "no 'title' among the keys 'id', 'text';", "expected a string"),
     (jsonl({"id": "3", "title": "T"}), "no 'text' among the keys", "expected a string or a list of sentences"),
@@ -226,7 +226,7 @@ BAD_LINES = [
     (jsonl(KRILL), "the id '2' is repeated;", "expected every id once over all files"),
     (jsonl({**KRILL, "id": 2}), "the id '2' is repeated;", "expected every id once over all files"),
     (b'{"id": "\xff"}', "invalid UTF-8 at byte 9;", "expected UTF-8"),
-    (b'{"id": "3", "title": "\\ud83d", "text": "t"}', "an escaped lone surrogate;", "expected whole characters"),
+    (b'{"id": "3", "title": "\\ud83d", "text": "t"}', "an unpaired surrogate;", "expected valid Unicode"),
     (b'"' + b"x" * files.MAX_LINE + b'"', "a line over 10,000,000 bytes;", "expected shorter ones"),
 ]
 BAD_FILES: list[tuple[str, bytes, int, str]] = [
@@ -237,9 +237,9 @@ BAD_FILES: list[tuple[str, bytes, int, str]] = [
     ("e.txt", b" \n\n", 1, "an empty file"),
     ("e.md", b"# Nothing but a title", 1, "an empty file"),
     ("e.txt", b"one\ntwo \xff\n", 2, "invalid UTF-8; expected UTF-8"),
-    ("e.jsonl.gz", b"not gzip at all", 1, "the file cannot be read on (Not a gzipped file"),
-    ("e.jsonl.zst", b"not zstd at all", 1, "the file cannot be read on (zstd decompress"),
-    ("e.bz2", b"not bzip2 at all", 1, "the file cannot be read on (Invalid data stream"),
+    ("e.jsonl.gz", b"not gzip at all", 1, "the rest of the file cannot be read (Not a gzipped file"),
+    ("e.jsonl.zst", b"not zstd at all", 1, "the rest of the file cannot be read (zstd decompress"),
+    ("e.bz2", b"not bzip2 at all", 1, "the rest of the file cannot be read (Invalid data stream"),
     ("e.jsonl.gz", gzip.compress(jsonl(WHALE))[:-9], 2, "expected a complete, undamaged file"),
     ("e.jsonl.zst", zstandard.ZstdCompressor().compress(jsonl(WHALE))[:-9], 1, "expected a complete, undamaged file"),
     ("e.bz2", bz2.compress(jsonl(WHALE))[:-9], 2, "expected a complete, undamaged file"),
@@ -315,7 +315,7 @@ class TestBadInput:
         ("name", "message"),
         [
             ("absent.jsonl", "no such file or folder"),
-            ("table.csv", "cannot tell the format"),
+            ("table.csv", "unknown format"),
             ("empty", "nothing to read"),
         ],
     )
@@ -420,9 +420,7 @@ class TestWritingLines:
         assert path.read_text() == "as it was"
         assert list(tmp_path.iterdir()) == [path]
 
-    @pytest.mark.parametrize(
-        ("name", "message"), [("c.csv", "cannot tell the format"), ("no/c.jsonl", "no such folder")]
-    )
+    @pytest.mark.parametrize(("name", "message"), [("c.csv", "unknown format"), ("no/c.jsonl", "no such folder")])
     def test_what_cannot_be_written_is_refused_before_a_line_is_made(
         self, tmp_path: Path, name: str, message: str
     ) -> None:
@@ -485,15 +483,13 @@ class TestWriting:
         (back,) = corpus.read_passages(path)
         assert (back.pid, back.title, back.text) == ("1", "T", "One. Two.")
 
-    @pytest.mark.parametrize(
-        ("name", "message"), [("c.csv", "cannot tell the format"), ("no/c.jsonl", "no such folder")]
-    )
-    def test_a_name_that_cannot_be_written_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
+    @pytest.mark.parametrize(("name", "message"), [("c.csv", "unknown format"), ("no/c.jsonl", "no such folder")])
+    def test_an_unwritable_name_is_refused(self, tmp_path: Path, name: str, message: str) -> None:
         with pytest.raises(CorpusError, match=message):
             corpus.write_passages([], tmp_path / name)
 
 
-def test_passages_are_counted_before_they_are_read_as_far_as_a_damaged_file_goes(tmp_path: Path) -> None:
+def test_passages_are_counted_up_to_the_damage_of_a_file(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": "%d", "text": "x"}\n' % number for number in range(3))
     (tmp_path / "whole.jsonl").write_bytes(lines)
     (tmp_path / "note.txt").write_text("One.\nTwo.")

@@ -1,4 +1,4 @@
-"""What `baleen.data.example` reads, what it refuses, and how gold passages are matched to a corpus."""
+"""Datasets: reading, refusals, and matching gold passages to a corpus."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SAMPLES = {"hotpotqa": HOTPOTQA, "hover": HOVER, "2wiki": TWOWIKI, "musique": MU
 
 
 def put(folder: Path, *records: Any, name: str = "set.json") -> Path:
-    """A list of records in a .json file, or one a line in a .jsonl; compressed if the name says so."""
+    """A list of records in a .json file, or one per line in a .jsonl; compressed if the name says so."""
     lines = [json.dumps(record) for record in records]
     text = "\n".join(lines) if ".jsonl" in name else f"[{', '.join(lines)}]"
     path = folder / name
@@ -145,7 +145,7 @@ class TestShapes:
             hops=3,
         )
 
-    def test_hover_where_sentence_ids_do_not_hold_has_gold_passages_but_no_facts(self, tmp_path: Path) -> None:
+    def test_hover_without_valid_sentence_ids_has_no_facts(self, tmp_path: Path) -> None:
         example = one(tmp_path, "hover", {**HOVER, "sentence_ids_hold": False})
         assert (example.gold, example.facts) == (("Kristian Zahrtmann", "Ossian Elgström"), ())
         assert one(tmp_path, "hover", {**HOVER, "sentence_ids_hold": True}).facts
@@ -165,7 +165,7 @@ class TestShapes:
         assert example.gold == ("Payment on Demand", "Carl Boese")
         assert (example.kind, example.answer, example.hops) == ("bridge_comparison", "My Cousin From Warsaw", 2)
 
-    def test_musique_as_published_names_paragraphs_by_title_and_orders_them(self, tmp_path: Path) -> None:
+    def test_published_musique_orders_paragraphs_by_title(self, tmp_path: Path) -> None:
         assert one(tmp_path, "musique", MUSIQUE) == Example(
             qid="2hop__574419_270105",
             text="What is the seat of the county where Van Hook Township is located?",
@@ -176,11 +176,11 @@ class TestShapes:
             order=("Van Hook Township", "Mountrail County"),
         )
 
-    def test_musique_by_ids_takes_them_in_the_order_of_their_paragraphs(self, tmp_path: Path) -> None:
+    def test_musique_ids_are_in_the_order_of_paragraphs(self, tmp_path: Path) -> None:
         example = one(tmp_path, "musique", MUSIQUE_BY_ID)
         assert (example.gold, example.order, example.named_by) == (("40", "7"), ("7", "40"), "id")
 
-    def test_musique_with_a_step_that_no_paragraph_answers_has_no_order(self, tmp_path: Path) -> None:
+    def test_musique_with_an_unanswered_step_has_no_order(self, tmp_path: Path) -> None:
         steps = [*STEPS, {**STEPS[0], "paragraph_support_idx": None}]
         for record in (MUSIQUE, MUSIQUE_BY_ID):
             example = one(tmp_path, "musique", {**record, "question_decomposition": steps})
@@ -267,7 +267,7 @@ class TestRefusals:
         assert refusal("hover", tmp_path / "s.json") == ": no such file"
 
     def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
-        assert refusal("hover", tmp_path / "s.csv").startswith(": cannot tell the format; expected a name that ends in")
+        assert refusal("hover", tmp_path / "s.csv").startswith(": unknown format; expected a name that ends in")
 
     def test_a_folder(self, tmp_path: Path) -> None:
         (tmp_path / "s.json").mkdir()
@@ -319,7 +319,7 @@ class TestRefusals:
         [
             ("hover", {"claim": 3}, "'claim' is a number; expected a string"),
             ("hover", {"claim": " "}, "'claim' is empty; expected at least one word"),
-            ("hover", {"claim": "\ud83d"}, "'claim' has an escaped lone surrogate; expected whole characters"),
+            ("hover", {"claim": "\ud83d"}, "'claim' contains an unpaired surrogate; expected valid Unicode"),
             ("hover", {"uid": True}, "'uid' is a boolean; expected a string or an integer"),
             ("hover", {"num_hops": "3"}, "'num_hops' is a string; expected an integer"),
             ("hover", {"label": "MAYBE"}, "'label' is 'MAYBE'; expected one of not enough information, not supported"),
@@ -426,8 +426,8 @@ class TestResolving:
             resolve_gold(examples, Catalogue.of(CORPUS))
         assert str(caught.value) == (
             "1 of 3 gold passages are not among the 8 of the corpus and 0 have a title that several share, in 1 of 2 "
-            "examples: 'Atlantis' (of q1); expected each gold passage once: take the corpus that the dataset was made "
-            "for, or leave such examples out (missing='drop')"
+            "examples: 'Atlantis' (of q1); expected each gold passage once: use the corpus that the dataset was made "
+            "for, or drop such examples (missing='drop')"
         )
 
     def test_what_is_missing_can_be_left_out_and_is_reported(self) -> None:

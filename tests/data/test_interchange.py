@@ -1,4 +1,4 @@
-"""Other people's formats: TREC runs and qrels, BEIR folders, leaderboards; and pytrec_eval's opinion of the same run."""
+"""Exchange formats: TREC runs and qrels, BEIR folders, submissions; measures against pytrec_eval."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from baleen.core.types import WHOLE_PASSAGE, Fact, Hit, Ranking
 from baleen.data.beir import is_beir, read_beir
 from baleen.data.example import NOT_ENOUGH, SUPPORTED, Example
 from baleen.evaluation import measures
-from baleen.evaluation.measures import CUTOFFS, Judge
 from baleen.evaluation.results import Prediction, Result
+from baleen.evaluation.scoring import CUTOFFS, Scorer
 from baleen.evaluation.statistics import summarize
 from baleen.evaluation.submission import submission, write_submission
 from baleen.evaluation.trec import read_qrels, read_run, write_qrels, write_run
@@ -58,9 +58,9 @@ def test_qrels_come_back(tmp_path: Path) -> None:
     ("line", "part"),
     [
         ("q1 Q0 p1 1 3", "run:2: 5 fields; expected 'qid Q0 pid rank score tag'"),
-        ("q1 Q0 p1 1 high x", "run:2: 'high' is no number"),
-        ("q1 Q0 p1 first 3 x", "run:2: 'first' is no number"),
-        ("q1 Q0 p0 2 3 x", "run:2: the passage 'p0' stands twice for the question 'q1'"),
+        ("q1 Q0 p1 1 high x", "run:2: 'high' is not a number"),
+        ("q1 Q0 p1 first 3 x", "run:2: 'first' is not a number"),
+        ("q1 Q0 p0 2 3 x", "run:2: the passage 'p0' is repeated for the question 'q1'"),
     ],
 )
 def test_a_bad_line_of_a_run_is_named(tmp_path: Path, line: str, part: str) -> None:
@@ -102,8 +102,8 @@ def test_pytrec_eval_agrees(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     rng, pids = random.Random(0), [f"p{number}" for number in range(200)]
     examples = [Example(f"q{n}", "x", tuple(rng.sample(pids, rng.randint(1, 4)))) for n in range(40)]
-    judge = Judge("own", CUTOFFS, {}.__getitem__)
-    results = [judge.result(example, Prediction(hit_list(*rng.sample(pids, 150)))) for example in examples]
+    scorer = Scorer("own", CUTOFFS, {}.__getitem__)
+    results = [scorer.score(example, Prediction(hit_list(*rng.sample(pids, 150)))) for example in examples]
     write_run(results, tmp_path / "run")
     write_qrels(examples, tmp_path / "qrels")
     with (tmp_path / "run").open() as run, (tmp_path / "qrels").open() as qrels:
@@ -157,13 +157,13 @@ def test_a_judged_question_has_a_text(beir: Path, text: str, part: str) -> None:
     assert [example.text for example in read_beir(beir)] == ["Who sings?"], "what is not asked is not looked at"
 
 
-def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
+def test_bad_beir_folders_are_refused(beir: Path) -> None:
     qrels = beir / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n1 p4 1\n")
     with pytest.raises(DatasetError, match="test.tsv:2: 1 fields"):
         read_beir(beir)
     qrels.write_text("query-id\tcorpus-id\tscore\n1\tp4\thigh\n")
-    with pytest.raises(DatasetError, match="test.tsv:2: the score 'high' is no whole number; expected query-id"):
+    with pytest.raises(DatasetError, match="test.tsv:2: the score 'high' is not a whole number; expected query-id"):
         read_beir(beir)
     qrels.write_text("9\tp4\t1\n")
     with pytest.raises(DatasetError, match="1 queries are not in queries.jsonl, such as '9'"):
@@ -174,7 +174,7 @@ def test_what_is_wrong_with_a_beir_folder_is_named(beir: Path) -> None:
             read_beir(beir)
     for name in ("test", "dev"):
         (beir / "qrels" / f"{name}.tsv").unlink()
-    with pytest.raises(DatasetError, match="no qrels/test.tsv"):
+    with pytest.raises(DatasetError, match="no qrels; expected qrels/test.tsv"):
         read_beir(beir)
 
 
@@ -221,7 +221,7 @@ def test_what_hover_would_make_of_it_is_what_we_measure() -> None:
     example = Example("q1", "A claim.", ("p0", "p2"), (("p0", 1), ("p2", 1)), label=SUPPORTED, hops=2)
     sentences = tuple(fact for fact in FACTS if fact.sid != WHOLE_PASSAGE)
     prediction = Prediction(hit_list("p0", "p2"), sentences, condensed=True, label=SUPPORTED)
-    found = measures.judge_hover(example, prediction, (2,))
+    found = measures.hover_measures(example, prediction, (2,))
     assert (found["sentence_em"], found["label_accuracy"]) == (float(ours == theirs), 1)
     assert found["sentence_f1"] == pytest.approx(f1)
 

@@ -1,4 +1,4 @@
-"""What `baleen.data.sentences` promises."""
+"""Sentence splitting: spans, order, limits."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_importing_the_module_does_not_import_the_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_missing_library_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentencex", None)
     sentences._library.cache_clear()
     with pytest.raises(MissingExtraError, match="pip install 'sentencex"):

@@ -1,4 +1,4 @@
-"""Baselines behind one interface: each against what it should come to by hand, and what each refuses."""
+"""Baselines against rankings worked out by hand, and what each refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from baleen.evaluation.baselines.baseline import BaselineConfig, open_baseline
 from baleen.evaluation.baselines.bm25 import BM25
 from baleen.evaluation.baselines.colbert import ColBERT, IndexedColBERT
 from baleen.evaluation.baselines.dense import BGE_INSTRUCTION, Dense, SingleVectorEncoder
-from baleen.evaluation.collection import Corpus, Indexed
+from baleen.evaluation.collection import Corpus, IndexedCorpus
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
 from baleen.index.scoring import maxsim
@@ -90,7 +90,7 @@ def test_no_passages_are_refused(name: Any, home: Path) -> None:
 # Dense
 
 
-def test_dense_compares_what_stands_at_cls(home: Path) -> None:
+def test_dense_compares_vectors_at_cls(home: Path) -> None:
     from transformers import AutoModel, AutoTokenizer
 
     folder = home / "backbone"
@@ -163,10 +163,10 @@ def test_colbert_over_an_index_is_the_same_up_to_its_codec(home: Path) -> None:
 # By name
 
 
-def test_each_is_opened_by_its_name(home: Path) -> None:
+def test_baselines_are_opened_by_name(home: Path) -> None:
     pytest.importorskip("bm25s")
     model = str(home / "model")
-    corpus, indexed = Corpus(CORPUS), Indexed(Index.open(home / "index"))
+    corpus, indexed = Corpus(CORPUS), IndexedCorpus(Index.open(home / "index"))
     assert {passage.pid for passage in indexed} == {passage.pid for passage in corpus}
     for config, kind in (
         (BaselineConfig("bm25"), "BM25"),
@@ -181,7 +181,7 @@ def test_each_is_opened_by_its_name(home: Path) -> None:
     assert [type(open_baseline(colbert, each)).__name__ for each in (corpus, indexed)] == ["ColBERT", "IndexedColBERT"]
 
 
-def test_a_reranker_ranks_what_the_first_found_anew(home: Path) -> None:
+def test_a_reranker_reorders_the_first_baselines_ranking(home: Path) -> None:
     pytest.importorskip("bm25s")
     corpus = Corpus(CORPUS)
     first = open_baseline(BaselineConfig("bm25"), corpus)
@@ -195,17 +195,17 @@ def test_a_reranker_ranks_what_the_first_found_anew(home: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"name": "tfidf"}, "name = 'tfidf' should be one of bm25, dense, colbert, rerank"),
-        ({"name": "rerank", "first": "rerank"}, "name that one"),
+        ({"name": "tfidf"}, "name = 'tfidf'; expected one of bm25, dense, colbert, rerank"),
+        ({"name": "rerank", "first": "rerank"}, "expected bm25, dense or colbert"),
         ({"name": "dense"}, "dense needs a model"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, Any], part: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], part: str) -> None:
     with pytest.raises(ConfigError, match=part):
         BaselineConfig(**settings)
 
 
-def test_a_reranker_has_to_be_one(home: Path) -> None:
+def test_a_checkpoint_without_a_reranker_is_refused(home: Path) -> None:
     with pytest.raises(CheckpointError):
         open_baseline(
             BaselineConfig("rerank", model=str(home / "backbone"), first="colbert", first_model=str(home / "model")),

@@ -1,4 +1,4 @@
-"""Questions through a predictor and past a judge: batches, the running figure, files of results, who reads what."""
+"""Predict and score in batches, show the running metric, read results files, and choose readers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from baleen.core.errors import DatasetError
 from baleen.core.progress import Bar
 from baleen.core.types import Answer, Condensed, Hit, Query, Ranking, Trace, Verdict
 from baleen.data.example import Example
-from baleen.evaluation.evaluate import Ranked, Recorded, System, evaluate, read_results
-from baleen.evaluation.measures import Judge
+from baleen.evaluation.evaluate import BaselinePredictor, RunPredictor, SystemPredictor, evaluate_batches, read_results
 from baleen.evaluation.results import Prediction
+from baleen.evaluation.scoring import Scorer
 from baleen.hops.pipeline import run_hops
 from hop_fakes import chain
 
@@ -35,19 +35,19 @@ class Counting:
         return [Prediction(FIRST) for _ in examples]
 
 
-def judge(*cutoffs: int) -> Judge:
-    return Judge("own", cutoffs or (5, 20), {}.__getitem__)
+def scorer(*cutoffs: int) -> Scorer:
+    return Scorer("own", cutoffs or (5, 20), {}.__getitem__)
 
 
-def test_questions_go_through_in_batches_and_in_order() -> None:
+def test_questions_are_evaluated_in_batches_and_in_order() -> None:
     predictor = Counting()
-    batches = list(evaluate(EXAMPLES, predictor, judge(), batch_size=2))
+    batches = list(evaluate_batches(EXAMPLES, predictor, scorer(), batch_size=2))
     assert predictor.sizes == [2, 2, 1]
     assert [result.example.qid for batch in batches for result in batch] == [example.qid for example in EXAMPLES]
     assert [result.metrics["all@5"] for batch in batches for result in batch] == [1, 0, 1, 0, 1]
 
 
-def test_the_running_figure_stands_beside_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_bar_shows_the_running_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
 
     @contextmanager
@@ -55,27 +55,29 @@ def test_the_running_figure_stands_beside_the_bar(monkeypatch: pytest.MonkeyPatc
         yield Bar(lambda _, text: notes.append(text))
 
     monkeypatch.setattr("baleen.evaluation.evaluate.progress", shown)
-    results = [result for batch in evaluate(EXAMPLES[:2], Counting(), judge(), batch_size=1) for result in batch]
+    results = [
+        result for batch in evaluate_batches(EXAMPLES[:2], Counting(), scorer(), batch_size=1) for result in batch
+    ]
     assert list(dict.fromkeys(notes)) == ["all@20 100.0", "all@20 50.0"]
     notes.clear()
-    list(evaluate(EXAMPLES[2:3], Counting(), judge(), before=results))
+    list(evaluate_batches(EXAMPLES[2:3], Counting(), scorer(), before=results))
     assert notes[-1] == "all@20 66.7"
-    assert judge(3, 7).headline == "all@7"
+    assert scorer(3, 7).headline == "all@7"
 
 
-def test_somebodys_rankings_are_taken_by_question() -> None:
-    predictor = Recorded({"q1": FIRST})
+def test_run_rankings_are_found_by_question_id() -> None:
+    predictor = RunPredictor({"q1": FIRST})
     assert [each.ranking.pids for each in predictor.predict(EXAMPLES[:2])] == [(), ("p0",)]
 
 
-def test_a_baseline_is_asked_as_deep_as_it_is_judged() -> None:
+def test_a_baseline_ranks_to_the_depth_given() -> None:
     class Asked:
         settings: dict[str, Any] = {}  # noqa: RUF012
 
         def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
             return [Ranking((Hit(f"{text}, {k} deep", 1.0),)) for text in texts]
 
-    (prediction,) = Ranked(Asked(), 7).predict(EXAMPLES[:1])
+    (prediction,) = BaselinePredictor(Asked(), 7).predict(EXAMPLES[:1])
     assert prediction.ranking.pids == ("text 0, 7 deep",)
     assert not prediction.condensed
 
@@ -126,38 +128,38 @@ MIXED = [Example("a", "x", label="refuted"), Example("b", "y", answer="z"), Exam
         ("hotpotqa", [(None, "Vardal")] * 3),
     ],
 )
-def test_the_dataset_or_the_question_says_who_reads(dataset: str, said: list[tuple[str | None, str | None]]) -> None:
+def test_the_dataset_or_the_example_decides_the_reader(dataset: str, said: list[tuple[str | None, str | None]]) -> None:
     system: Any = Reads("verifier", "answerer")
-    predictions = System(system, dataset, {"k": 2}).predict(MIXED)
+    predictions = SystemPredictor(system, dataset, {"k": 2}).predict(MIXED)
     assert [(each.label, each.answer) for each in predictions] == said
     assert all(len(each.ranking) == 2 and each.condensed for each in predictions)
 
 
-def test_what_no_reader_says_is_left_open() -> None:
+def test_without_a_reader_the_outcome_is_empty() -> None:
     system: Any = Reads("answerer")
-    predictions = System(system, "own", {"k": 2}).predict(MIXED)
+    predictions = SystemPredictor(system, "own", {"k": 2}).predict(MIXED)
     assert [(each.label, each.answer) for each in predictions] == [(None, None), (None, "Vardal"), (None, None)]
 
 
 def test_a_file_of_results_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    (results,) = evaluate(EXAMPLES, Counting(), judge())
+    (results,) = evaluate_batches(EXAMPLES, Counting(), scorer())
     path.write_text("".join(json.dumps({"run": {"system": "x"}, **result.to_json()}) + "\n" for result in results))
     stored = read_results(path)
     assert (stored.run, stored.results) == ({"system": "x"}, results)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"run": {}}', '{"run": 1, "example": 2, "prediction": 3, "metrics": 4}'])
-def test_a_line_that_is_no_result_is_named(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_of_results_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(DatasetError, match="out.jsonl:1: no result of `baleen eval`"):
+    with pytest.raises(DatasetError, match="out.jsonl:1: not a result of `baleen eval`"):
         read_results(path)
 
 
-def test_no_results_are_refused(tmp_path: Path) -> None:
+def test_an_empty_or_missing_results_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
-    with pytest.raises(DatasetError, match="holds no result"):
+    with pytest.raises(DatasetError, match="contains no result"):
         read_results(tmp_path / "empty")
     with pytest.raises(DatasetError, match="cannot be read"):
         read_results(tmp_path / "nowhere")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from baleen.core.errors import DatasetError
+from baleen.core.markdown import markdown_table
 from baleen.core.types import Hit, Ranking
 from baleen.data.example import Example
 from baleen.evaluation.results import Prediction, Result
@@ -18,7 +19,7 @@ from baleen.evaluation.statistics import (
     resampled_means,
     summarize,
 )
-from baleen.evaluation.tables import comparison_table, flips_table, summary_table, table
+from baleen.evaluation.tables import comparison_table, flips_table, summary_table
 
 
 def result(number: int, hops: int | None = 2, pids: tuple[str, ...] = (), **metrics: float) -> Result:
@@ -41,9 +42,9 @@ def test_means_are_in_percent_over_the_questions_that_have_the_metric() -> None:
     assert summarize(results, samples=0).intervals == {}
 
 
-def test_metrics_are_told_kind_by_kind_and_by_cutoff() -> None:
-    told = result(0, joint_f1=0, mean_at_5=0, all_at_100=0, all_at_20=0, hover_score=0, retrieval_at_2=0)
-    assert metric_names([told]) == ["all@20", "all@100", "mean@5", "retrieval@2", "hover_score", "joint_f1"]
+def test_metric_names_are_ordered_by_kind_and_cutoff() -> None:
+    mixed = result(0, joint_f1=0, mean_at_5=0, all_at_100=0, all_at_20=0, hover_score=0, retrieval_at_2=0)
+    assert metric_names([mixed]) == ["all@20", "all@100", "mean@5", "retrieval@2", "hover_score", "joint_f1"]
 
 
 def test_questions_are_grouped_by_their_hops() -> None:
@@ -128,7 +129,7 @@ def test_runs_over_other_questions_are_refused() -> None:
 
 
 def test_tables_are_markdown() -> None:
-    assert table(["a", "b"], [["1|2", "3"]]) == "| a | b |\n| --- | --- |\n| 1\\|2 | 3 |"
+    assert markdown_table(["a", "b"], [["1|2", "3"]]) == "| a | b |\n| --- | --- |\n| 1\\|2 | 3 |"
     results = [result(0, 2, all_at_5=1), result(1, 3, all_at_5=0, hover_score=1)]
     shown = summary_table(summarize(results), by_hops(results)).splitlines()
     assert shown[0] == "| metric | all (2) | 95% | 2 hops (1) | 3 hops (1) |"

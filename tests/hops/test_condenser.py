@@ -39,7 +39,7 @@ def rising(*scores: float) -> dict[str, float]:
     return dict(zip(TWELVE, scores, strict=False))
 
 
-def test_the_best_sentences_are_weighed_together_and_those_above_the_threshold_stay() -> None:
+def test_the_best_sentences_are_scored_together_and_kept_above_the_threshold() -> None:
     reading = ScriptedCrossEncoder(
         sentences={TEACHES: 2.0, STANDS: 1.0, MAYOR: 3.0}, facts={TEACHES: 0.5, STANDS: 7.0, MAYOR: -0.5}
     )
@@ -106,7 +106,7 @@ def test_without_a_limit_twelve_facts_of_one_hop_stay() -> None:
     assert len(condense(reading, TOWN, pool=12, max_facts=5).facts) == 5
 
 
-def test_over_the_limit_old_facts_go_before_new_ones_whatever_their_scores() -> None:
+def test_beyond_max_facts_old_facts_are_dropped_before_new_ones() -> None:
     old = facts_of(("p0", 1), ("p1", 1), ("p2", 1), hop=1)
     reading = ScriptedCrossEncoder(
         sentences=rising(4, 3, 2), facts={TEACHES: 7.0, STANDS: 9.0, MAYOR: 8.0} | rising(1, 2, 3)
@@ -124,7 +124,7 @@ def test_facts_stand_by_hop_then_by_score_then_by_place() -> None:
     assert [fact.hop for fact in condensed.facts] == [1, 1, 2, 3, 3]
 
 
-def test_equal_scores_enter_the_pool_in_order_of_passage_and_sentence() -> None:
+def test_ties_enter_the_pool_in_order_of_passage_and_sentence() -> None:
     reading = ScriptedCrossEncoder(
         sentences=dict.fromkeys((MAYOR, TEACHES, STANDS), 1.0), facts=dict.fromkeys((MAYOR, TEACHES, STANDS), 1.0)
     )
@@ -193,7 +193,7 @@ def test_a_run_ends_with_the_facts_that_stand_by_its_settings() -> None:
     assert [(fact.pid, fact.sid) for fact in finished.facts] == [("town", 0), ("p2", 1)]
 
 
-def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_the_end() -> None:
+def test_beyond_max_facts_borderline_facts_are_dropped_first() -> None:
     old = facts_of(("p0", 1), hop=1)
     reading = ScriptedCrossEncoder(sentences=rising(2, 1), facts={TEACHES: 3.0} | rising(-1.5, -1.5))
     condensed = condense(reading, TOWN, facts=old, hop=2, keep=-2, final=-0.5, max_facts=2)
@@ -201,7 +201,7 @@ def test_where_there_are_too_many_facts_those_go_first_that_would_not_stand_at_t
 
 
 @pytest.mark.parametrize("settings", [{"min_passages": -1}, {"min_passages": 3, "max_facts": 2}])
-def test_the_least_number_of_passages_is_no_more_than_the_most_facts(settings: dict[str, int]) -> None:
+def test_min_passages_is_at_most_max_facts(settings: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="which should be 0 or more, and no more than max_facts"):
         CondenserConfig(**settings)  # type: ignore[arg-type]
 
@@ -233,7 +233,7 @@ def test_a_missing_threshold_takes_its_neighbours_value(given: dict[str, float],
     assert CondenserConfig(**given).thresholds == levels  # type: ignore[arg-type]
 
 
-def test_where_there_are_too_many_facts_those_go_first_that_not_even_the_reader_would_weigh() -> None:
+def test_beyond_max_facts_unread_facts_are_dropped_first() -> None:
     reading = ScriptedCrossEncoder(sentences=rising(3, 2, 1), facts=rising(-1.5, -0.2, 2.0))
     condensed = condense(reading, TOWN, keep=-2, read=-0.5, final=1, max_facts=2)
     assert places(condensed) == [("town", 2), ("town", 1)]

@@ -60,7 +60,7 @@ def told(trace: Trace) -> dict[str, tuple[bool, str]]:
     return {f"{each.pid}{each.sid}": (each.kept, each.reason) for each in trace.hops[-1].condensed.judgements}
 
 
-def test_facts_that_were_only_to_lead_on_go_and_the_trace_says_why() -> None:
+def test_facts_not_above_final_are_dropped_with_a_reason() -> None:
     hop = hop_of("ab", {"a0": 2.0, "a1": -0.5, "b0": -1.5}, judged("a0"), judged("a1"), judged("b0"), judged("b1"))
     trace = ended(hop)
     assert facts(trace) == {"a0": 2.0}, "a score on the threshold is not above it"
@@ -83,7 +83,7 @@ def of_three_thresholds(**settings: Any) -> Trace:
     return ended(hop_of("abc", kept, *read), read=-0.5, final=1.0, **settings)
 
 
-def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
+def test_facts_between_read_and_final_are_borderline() -> None:
     trace = of_three_thresholds()
     assert facts(trace) == {"a0": 2.0}
     assert weighed(trace) == ["a0", "b0", "a1"], "in their order, whether they stand or not"
@@ -92,7 +92,7 @@ def test_what_is_too_doubtful_to_stand_may_be_for_the_reader_to_weigh() -> None:
     assert ended(*trace.hops, read=-0.5, final=1.0) == trace, "what has ended stays as it is"
 
 
-def test_without_a_threshold_of_its_own_a_reader_reads_what_stands() -> None:
+def test_without_read_the_reader_sees_the_final_facts() -> None:
     trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
     assert (weighed(trace), trace.hops[-1].condensed.borderline) == (["a0"], ())
     assert trace.final_query == trace.next_query
@@ -114,7 +114,7 @@ def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
     assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
 
 
-def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew() -> None:
+def test_reading_a_run_again_undoes_the_promotion_of_a_fact() -> None:
     first = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     again = with_answer_fact(first, Answer("1", 0.9, "a", 1))
     assert facts(again) == {"a0": 2.0, "a1": -0.2}
@@ -123,7 +123,7 @@ def test_what_another_answer_stood_in_is_doubtful_again_when_a_run_is_read_anew(
     assert with_answer_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
 
 
-def test_what_joins_takes_the_room_of_the_lowest_doubtful_ones() -> None:
+def test_fillers_displace_the_lowest_borderline_facts() -> None:
     kept = {"a0": 2.0, "a1": 0.5, "a2": 0.7}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
     trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, min_passages=2, max_facts=3)
@@ -138,7 +138,7 @@ def test_other_outcomes_change_nothing_about_the_facts(outcome: Answer | Verdict
     assert with_answer_fact(Trace(CLAIM), outcome) == Trace(CLAIM, outcome=outcome)
 
 
-def test_with_one_threshold_and_no_least_the_end_changes_nothing() -> None:
+def test_one_threshold_without_min_passages_changes_nothing() -> None:
     hop = hop_of("ab", {"a0": 2.0, "b0": -0.4}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -0.4))
     assert ended(hop, keep=-0.5) == Trace(CLAIM, (hop,))
 
@@ -152,7 +152,7 @@ def test_a_run_without_a_hop_has_nothing_to_end() -> None:
     assert ended(min_passages=2) == Trace(CLAIM)
 
 
-def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is_too_few() -> None:
+def test_min_passages_adds_the_best_sentence_of_the_best_other_passage() -> None:
     read = [judged("a0", 3.0, 2.0), judged("b0", 1.0, -2.5), judged("b1", 2.0, -3.0), judged("c0", 0.5, -2.5)]
     trace = ended(hop_of("cba", {"a0": 2.0}, *read), min_passages=2)
     assert facts(trace) == {"a0": 2.0, "b1": -3.0}, "by the sum of both scores, with the score among the facts"
@@ -161,12 +161,12 @@ def test_the_best_sentence_of_the_best_other_passage_stands_where_one_passage_is
     assert told(trace)["b0"] == (False, "as it was")
 
 
-def test_what_was_to_lead_on_only_may_be_what_stands_after_all() -> None:
+def test_a_dropped_fact_may_return_as_a_filler() -> None:
     hop = hop_of("ab", {"a0": 2.0, "b0": -1.5, "a1": -1.0}, judged("a0", 1.0, 2.0), judged("b0", 1.0, -1.5))
     assert facts(ended(hop, min_passages=2)) == {"a0": 2.0, "b0": -1.5}
 
 
-def test_as_many_passages_carry_facts_as_are_asked_for_and_no_more() -> None:
+def test_fillers_reach_min_passages_and_no_more() -> None:
     read = [judged(f"{pid}0", 0.0, -3.0 - rank) for rank, pid in enumerate("abcd")]
     hop = hop_of("abcd", {}, *read)
     for least in range(5):
@@ -176,7 +176,7 @@ def test_as_many_passages_carry_facts_as_are_asked_for_and_no_more() -> None:
     assert facts(ended(enough, min_passages=2)) == {"c0": 1.0, "d0": 1.0}, "though others are ranked before them"
 
 
-def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_order() -> None:
+def test_fillers_of_earlier_hops_keep_their_latest_scores_and_order() -> None:
     first = hop_of("ab", {"a0": 1.0, "b0": -1.0}, judged("a0", 1.0, 1.0), judged("b0", 4.0, -1.0))
     read = [judged("c0", 2.0, 3.0), judged("a0", None, -4.0), judged("b0", None, -3.0)]
     trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), min_passages=2)
@@ -188,7 +188,7 @@ def test_sentences_of_earlier_hops_join_with_their_last_scores_and_stand_in_orde
     )
 
 
-def test_a_sentence_that_the_last_hop_did_not_weigh_is_judged_there_when_it_joins() -> None:
+def test_a_filler_of_an_earlier_hop_is_judged_at_the_last_hop() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
     trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), min_passages=2)
     assert facts(trace) == {"a0": 1.0, "b3": UNSCORED}, "its score beside its passage is none of a fact"
@@ -213,9 +213,7 @@ def test_a_fact_that_came_with_the_query_joins_as_it_came() -> None:
     ("most", "left"),
     [(None, ["a0", "a2", "a1", "b0"]), (4, ["a0", "a2", "a1", "b0"]), (3, ["a0", "a2", "b0"]), (2, ["a0", "b0"])],
 )
-def test_of_too_many_facts_the_lowest_go_that_are_not_the_only_ones_of_their_passage(
-    most: int | None, left: list[str]
-) -> None:
+def test_beyond_max_facts_every_passage_keeps_a_fact(most: int | None, left: list[str]) -> None:
     kept = {"a0": 3.0, "a1": 1.0, "a2": 2.0}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
     trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), min_passages=2, max_facts=most)

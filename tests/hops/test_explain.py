@@ -39,7 +39,7 @@ def test_the_score_is_that_of_the_reference(retriever: Retriever) -> None:
     assert explain(retriever, query, "p2").score == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_no_more_vectors_count_than_the_focus_allows_and_they_are_the_best(retriever: Retriever) -> None:
+def test_only_the_best_vectors_within_the_focus_count(retriever: Retriever) -> None:
     explanation = explain(retriever, QUERIES[1], "p0")
     for part, focus in (("query", 12), ("facts", 3)):
         own = [match for match in explanation.matches if match.part == part]

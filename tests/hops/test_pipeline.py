@@ -84,7 +84,7 @@ def test_each_hop_has_its_own_depth() -> None:
 
 
 @pytest.mark.parametrize(("hops", "options"), [(3, {}), (5, {"stop_early": True})])
-def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dict[str, Any]) -> None:
+def test_a_borderline_fact_stays_in_the_query_until_the_end(hops: int, options: dict[str, Any]) -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: 1.0})
     retriever = chain()
     (trace,) = traces(retriever, condenser(reading, keep=-2.0, final=0.0), [1] * hops, **options)
@@ -95,7 +95,7 @@ def test_a_doubtful_fact_leads_on_and_is_gone_at_the_end(hops: int, options: dic
 
 
 @pytest.mark.parametrize(("hops", "options"), [(3, {}), (5, {"stop_early": True})])
-def test_passages_that_a_chain_cannot_do_without_stand_at_its_end(hops: int, options: dict[str, Any]) -> None:
+def test_a_run_ends_with_min_passages(hops: int, options: dict[str, Any]) -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: -1.5})
     settings: dict[str, Any] = {"keep": -2.0, "final": 0.0, "min_passages": 2}
     (trace,) = traces(chain(), condenser(reading, **settings), [1] * hops, **options)
@@ -104,7 +104,7 @@ def test_passages_that_a_chain_cannot_do_without_stand_at_its_end(hops: int, opt
     assert merged.facts == trace.facts
 
 
-def test_all_hops_are_run_unless_told_to_stop_at_one_that_adds_nothing() -> None:
+def test_only_stop_early_ends_a_run_at_a_hop_without_facts() -> None:
     (whole,) = traces(chain(), condenser(), [1] * 5)
     assert len(whole.hops) == 5
     assert whole.stopped == ""
@@ -162,7 +162,7 @@ def test_more_facts_than_a_model_can_read_run_through() -> None:
     assert read.outcome is not None
 
 
-def test_a_hop_is_yielded_as_it_completes_and_nothing_further_is_computed() -> None:
+def test_hops_are_yielded_lazily() -> None:
     retriever, reading = chain(), ScriptedCrossEncoder(sentences=KNOWN, facts=KNOWN)
     running = run_hops([Query(CLAIM)], retriever, condenser(reading), [1] * 4)  # type: ignore[arg-type]
     assert (retriever.asked, reading.asked) == ([], []), "nothing is done before it is asked for"
@@ -179,7 +179,7 @@ def test_what_was_yielded_does_not_change_afterwards() -> None:
     assert steps[0][0].hops == steps[2][0].hops[:1]
 
 
-def test_claims_go_together_and_each_comes_out_as_it_would_alone() -> None:
+def test_a_batch_gives_the_results_of_single_claims() -> None:
     claims = [CLAIM, "Nothing leads anywhere.", CLAIM + " Really?"]
     retriever = ScriptedRetriever({**chain().leads, claims[1]: ["p6", "p7"], claims[2]: ["p2"]})
     together = traces(retriever, condenser(), [2] * 4, *claims, stop_early=True)
@@ -207,7 +207,7 @@ def test_each_stage_of_each_hop_tells_its_seconds_and_tokens() -> None:
         assert all(count > 0 for count in hop.condensed.tokens.values())
 
 
-def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None:
+def test_the_reader_reads_the_claim_and_the_final_facts() -> None:
     reading = ScriptedCrossEncoder(verifier=lambda row: [[float(len(row)), 30.0]])
     long, short = traces(ScriptedRetriever({CLAIM: ["p0"], "Whales": ["p6"]}), condenser(), [1], CLAIM, "Whales")
     concluded = read_outcomes([long, short], Verifier(reading))  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_the_reader_ends_a_run_with_the_claim_and_the_facts_that_stand() -> None
     assert concluded[0].tokens["read"] > concluded[1].tokens["read"]
 
 
-def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
+def test_the_reader_sees_borderline_facts_that_are_not_reported() -> None:
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 3.0, STANDS: 0.5, MAYOR: 0.2})
     last = traces(chain(), condenser(reading, keep=-1.0, read=0.0, final=1.0), [1] * 3)
     seen: list[Query] = []
@@ -235,7 +235,7 @@ def test_the_reader_weighs_doubtful_facts_too_and_they_do_not_stand() -> None:
     assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 
-def test_a_hybrid_whose_condenser_stopped_first_has_its_doubtful_facts() -> None:
+def test_a_hybrid_keeps_the_borderline_facts_of_a_stopped_condenser() -> None:
     fact, doubtful = facts_of(("p0", 1), ("p1", 1))
     first = Hop(Query(CLAIM), ranking=Ranking((Hit("p0", 1.0),)), condensed=Condensed((fact,), borderline=(doubtful,)))
     other = Hop(Query(CLAIM), ranking=Ranking((Hit("p2", 1.0),)))
@@ -322,7 +322,7 @@ def test_a_hybrid_tells_what_names_the_passages_that_it_took() -> None:
     assert merge_traces(replace(left, hops=()), right, [4]).hops[0].mentioned == {"b": "", "d": "m"}
 
 
-def test_a_hop_tells_what_its_retriever_says_is_named() -> None:
+def test_a_hop_has_the_mentions_of_its_retriever() -> None:
     class Naming(ScriptedRetriever):
         def retrieve(self, *args: Any, **options: Any) -> list[Retrieval]:
             return [replace(each, mentioned={each.ranking.pids[0]: ""}) for each in super().retrieve(*args, **options)]
@@ -356,7 +356,7 @@ def test_a_hybrid_yields_each_hop_as_it_completes() -> None:
     assert len(retriever.asked) == 3
 
 
-def test_both_runs_of_a_hybrid_tell_what_the_search_that_they_share_cost() -> None:
+def test_both_runs_of_a_hybrid_have_the_cost_of_the_shared_search() -> None:
     class Costly(ScriptedRetriever):
         def retrieve(self, *args: Any, **options: Any) -> list[Retrieval]:
             found = super().retrieve(*args, **options)

@@ -20,12 +20,12 @@ from baleen.models.folder import read_model
 from baleen.system import Baleen
 from baleen.training.hop_order.algorithm import HopOrderTraining
 from baleen.training.hop_order.fixed import oracle_hops
-from baleen.training.hop_order.mining import Corpora, MiningIndex
+from baleen.training.hop_order.mining import MiningIndex, TokenisedCorpora
 from baleen.training.plan import RetrieverPlan, read_plan
-from baleen.training.run import explain, stages, train
+from baleen.training.run import explain, stage_names, train
 from baleen.training.stages import DONE
 from card_fakes import load_script
-from rounds_fakes import taken_up, toy_collection
+from hop_order_fakes import start_run, toy_collection
 from run_fakes import PLAN, small_world, write_plan
 from toy_world import ToyWorld
 
@@ -80,7 +80,7 @@ def copied(ready: Path, tmp_path: Path) -> Path:
 
 
 def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None:
-    assert stages(read_plan(toy.folder / "ready.toml")) == STAGES
+    assert stage_names(read_plan(toy.folder / "ready.toml")) == STAGES
     summary = read_json(ready / "summary.json")
     assert list(summary["stages"]) == STAGES
     assert not (ready / "retriever" / "training").exists()
@@ -90,12 +90,14 @@ def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None
 
 
 def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Path, trained: Path) -> None:
-    world, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
-    haystacks = MiningIndex(encoder, Corpora.of(encoder.inputs, world))
+    data, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
+    mining_index = MiningIndex(encoder, TokenisedCorpora.of(encoder.inputs, data))
     reached = oracle_hops(
-        [question.example for question in world.dev],
-        lambda states, depth, seen: haystacks.rank([each.query for each in states], ["toy"] * len(states), depth, seen),
-        world.passage,
+        [question.example for question in data.dev],
+        lambda states, depth, seen: mining_index.rank(
+            [each.query for each in states], ["toy"] * len(states), depth, seen
+        ),
+        data.passage,
         (3, 4),
     )
     found = read_json(ready / "retriever" / DONE)["dev own"]
@@ -107,13 +109,13 @@ def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Pa
     )
 
 
-def test_rounds_of_a_ready_retriever_are_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
+def test_a_ready_retriever_has_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     plan = RetrieverPlan(ready=str(trained / "model"), depths=(3, 4))
     assert HopOrderTraining.stages(plan, 2) == HopOrderTraining.stages(plan, 4) == ["retriever"]
-    rounds = taken_up(plan, 2, toy_collection(toy.folder), tmp_path)
-    rounds.train()
+    hop_order = start_run(plan, 2, toy_collection(toy.folder), tmp_path)
+    hop_order.train()
     before = stamps(tmp_path)
-    taken_up(plan, 2, rounds.world, tmp_path).train()
+    start_run(plan, 2, hop_order.data, tmp_path).train()
     assert stamps(tmp_path) == before, "what is done is not done again"
     assert sorted(path.name for path in (tmp_path / "retriever").iterdir()) == ["checkpoint", DONE]
 
@@ -156,10 +158,10 @@ def test_a_retriever_lies_beside_the_plan_or_goes_by_a_name(
     shutil.copytree(trained / "model", tmp_path / "known" / "a-model")
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "known"))
     plan = write_plan(toy.folder, "named", taking("a-model"), (PLAN[READING:], ""))
-    assert read_plan(plan).placed_retriever.ready == "a-model"
+    assert read_plan(plan).resolved_retriever.ready == "a-model"
     summary = run(plan, tmp_path / "run")
     assert summary["stages"]["retriever"]["ready"] == "a-model"
-    assert read_plan(toy.folder / "ready.toml").placed_retriever.ready == str(toy.folder / "trained" / "model")
+    assert read_plan(toy.folder / "ready.toml").resolved_retriever.ready == str(toy.folder / "trained" / "model")
 
 
 @pytest.mark.parametrize(
@@ -190,16 +192,16 @@ def test_a_run_goes_on_without_the_retriever_that_it_took(toy: ToyWorld, copied:
         assert (copied / name).read_bytes() == (ready / name).read_bytes(), name
 
 
-def test_what_is_done_is_not_done_again(toy: ToyWorld, ready: Path) -> None:
+def test_finished_stages_are_skipped(toy: ToyWorld, ready: Path) -> None:
     before, summary = stamps(ready), read_json(ready / "summary.json")
     assert run(toy.folder / "ready.toml", ready) == summary
     assert stamps(ready) == before
 
 
-def test_another_retriever_is_refused_unless_it_is_to_be_taken_anew(toy: ToyWorld, copied: Path) -> None:
+def test_another_retriever_is_refused_unless_replaced(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "another", taking("trained/retriever/checkpoint"), QUICK)
-    with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
+    with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
         run(other, copied)
     assert stamps(copied) == before
     summary = run(other, copied, stage="retriever")
@@ -210,16 +212,14 @@ def test_another_retriever_is_refused_unless_it_is_to_be_taken_anew(toy: ToyWorl
     assert taken.fingerprint == given.fingerprint
 
 
-def test_a_run_that_trained_a_retriever_may_take_another_in_its_place(
-    toy: ToyWorld, trained: Path, tmp_path: Path
-) -> None:
+def test_a_run_may_replace_its_trained_retriever(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
     """Hops that were ordered before say nothing of a retriever that came from elsewhere."""
     shutil.copytree(trained, tmp_path / "run")
     plan = write_plan(toy.folder, "replaced", taking("trained/model"), (PLAN[READING:], ""))
     summary = run(plan, tmp_path / "run", stage="retriever")
     assert (tmp_path / "run" / "hop-1" / "inspected.jsonl").exists()
     assert (list(summary["stages"]), summary["agreement"]) == (["retriever", "model"], {})
-    with pytest.raises(TrainingError, match="took a retriever that was ready, and inferred no order of hops"):
+    with pytest.raises(TrainingError, match="took a ready retriever, so it inferred no order of hops"):
         explain(tmp_path / "run", "q1")
 
 
@@ -247,11 +247,9 @@ def test_a_plan_names_a_backbone_or_a_retriever() -> None:
         (["[retriever.training]", "lr = 1e-3", "", "[retriever.learning]", "in_batch = true"], "training, learning"),
     ],
 )
-def test_what_would_train_a_retriever_is_refused_beside_one_that_is_ready(
-    lines: list[str], named: str, tmp_path: Path
-) -> None:
+def test_retriever_training_is_refused_with_a_ready_retriever(lines: list[str], named: str, tmp_path: Path) -> None:
     file = write_plan(tmp_path, "plan", taking("some/model", *lines))
-    said = f"{file}: retriever: ready = 'some/model' is a retriever to be taken as it is, and {named} would train one"
+    said = f"{file}: retriever: ready = 'some/model' is used unchanged, but {named} would train a retriever"
     with pytest.raises(ConfigError) as refusal:
         read_plan(file)
     assert str(refusal.value).startswith(said)

@@ -21,7 +21,7 @@ def test_passages_are_ranked_by_their_scores_then_by_their_ids() -> None:
     assert ranking == Ranking((Hit("p1", 3.0), Hit("p2", 2.0), Hit("p3", 2.0), Hit("p0", 1.0)))
 
 
-def test_a_hop_adds_exactly_its_best_passage_whole_beside_those_chosen_before() -> None:
+def test_a_hop_adds_its_best_passage_to_the_earlier_ones() -> None:
     (first,) = RERANKER.condense([Query(CLAIM)], [CORPUS[:2]], 1)
     assert first.facts == (whole(1, 3.0, 1),)
     assert first.chosen.pids == ("p1", "p0")

@@ -26,16 +26,16 @@ def test_the_weights_are_small_enough_for_a_repository() -> None:
     assert (MODEL / "README.md").read_text("utf-8").startswith("---\nlicense: mit")
 
 
-def test_its_index_is_of_the_whole_demonstration_corpus_and_by_its_own_retriever(baleen: Baleen) -> None:
+def test_the_shipped_index_is_of_the_whole_demo_corpus(baleen: Baleen) -> None:
     found = shipped_index(baleen.retriever.encoder.fingerprint)
     assert found is not None
     assert found.resolve() == MODEL / SHIPPED_INDEX
     assert len(Index.open(MODEL / SHIPPED_INDEX)) == 3_000
 
 
-def test_the_demonstration_finds_its_three_passages_and_sees_that_the_claim_is_false(baleen: Baleen) -> None:
-    claim = next(each for each in demo_claims() if each["id"] == hops.CLAIM)
-    trace = baleen.verify(claim["text"], hops=hops.HOPS, k=int(hops.DEPTH))
+def test_the_demo_claim_is_refuted_from_its_three_passages(baleen: Baleen) -> None:
+    claim = next(each for each in demo_claims() if each["id"] == hops.DEMO_CLAIM)
+    trace = baleen.verify(claim["text"], **hops.DEMO_SETTINGS)
     assert set(claim["gold"]) <= {fact.title for fact in trace.facts}
     assert trace.outcome.label == "not supported"  # type: ignore[union-attr]
 

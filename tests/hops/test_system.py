@@ -175,7 +175,7 @@ def test_claims_of_a_batch_come_out_as_they_would_alone(
     assert any(trace.facts for trace in alone)
 
 
-def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tuple[Retriever, CrossEncoder]) -> None:
+def test_the_scores_of_a_trace_follow_from_its_queries(parts: tuple[Retriever, CrossEncoder]) -> None:
     retriever, reading = parts
     *_, (trace,) = run_hops([Query(CLAIM)], retriever, Condenser(reading, reading), [3, 3])
     assert trace.hops[1].query.facts
@@ -187,7 +187,9 @@ def test_the_scores_of_a_trace_can_be_computed_again_from_its_queries(parts: tup
             [expected[pid] for pid in hop.ranking.pids], abs=1e-4
         )
         assert min(hit.score for hit in hop.ranking) >= sorted(expected.values())[-3] - 1e-4, "the best were taken"
-        assert hop.encoded_query == retriever.encoder.inputs.decode_query(retriever.encoder.inputs.query_ids([hop.query])[0])
+        assert hop.encoded_query == retriever.encoder.inputs.decode_query(
+            retriever.encoder.inputs.query_ids([hop.query])[0]
+        )
 
 
 def test_a_passages_shown_tokens_are_as_many_as_its_vectors(parts: tuple[Retriever, CrossEncoder]) -> None:
@@ -356,7 +358,7 @@ def test_an_empty_claim_is_refused_before_anything_is_run(baleen: Baleen, claim:
         baleen.retriever.search(claim)
 
 
-def test_half_a_character_is_refused_by_name(baleen: Baleen) -> None:
+def test_an_unpaired_surrogate_is_refused(baleen: Baleen) -> None:
     """A lone surrogate, which Python makes of bytes that are not UTF-8."""
     search = baleen.retriever.search
     refusals: list[Callable[[], Any]] = [
@@ -368,7 +370,7 @@ def test_half_a_character_is_refused_by_name(baleen: Baleen) -> None:
         lambda: search("whales", allow=["a\udcff"]),
     ]
     for refuse in refusals:
-        with pytest.raises(QueryError, match=r"'a\\udcff' has half a character"):
+        with pytest.raises(QueryError, match=r"'a\\udcff' contains an unpaired surrogate"):
             refuse()
     assert len(search("whales", exclude=["nobody"])), "an id that is merely unknown is none to refuse"
 
@@ -413,7 +415,7 @@ def test_one_string_is_no_list_of_claims(home: Path, tmp_path: Path) -> None:
         system.retriever.search_many(CLAIM)
 
 
-def test_a_reader_that_is_none_is_refused(home: Path, tmp_path: Path) -> None:
+def test_an_unknown_reader_is_refused(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no reader 'verify'; there are verifier and answerer"):
         over(home, tmp_path / "index", CORPUS).reader("verify")
 
@@ -463,7 +465,7 @@ def test_a_pipeline_or_an_option_that_does_not_exist_is_named(baleen: Baleen) ->
         baleen.verify(CLAIM, hop=2)
 
 
-def test_options_of_a_call_outrank_those_of_the_model_and_are_not_kept(baleen: Baleen) -> None:
+def test_a_calls_options_outrank_the_models_and_are_not_kept(baleen: Baleen) -> None:
     assert baleen.config == RunConfig(hops=3, k=2)
     assert [len(hop.ranking) for hop in baleen.verify(CLAIM, k=(1, 3), hops=2).hops] == [1, 3]
     assert baleen.config == RunConfig(hops=3, k=2)
@@ -491,9 +493,7 @@ def test_a_threshold_of_a_call_is_that_of_a_model_that_has_it(baleen: Baleen, pi
     assert kept(baleen.verify(CLAIM, **options)) == kept(usual), "nothing is written back"
 
 
-def test_the_demonstration_is_searched_less_deep_than_a_corpus_that_is_named(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_corpus_is_searched_less_deep(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "default_index", lambda _: home / "index")
     for most, depths in ((1, (1, 1, 1)), (99, (2, 2, 2))):  # and never deeper than the model is set to
         monkeypatch.setattr(demo, "DEMO_DEPTH", most)
@@ -505,7 +505,7 @@ def test_the_demonstration_is_searched_less_deep_than_a_corpus_that_is_named(
 
 
 @pytest.mark.parametrize("pipeline", ["condense", "rerank", "hybrid"])
-def test_passages_are_ranked_by_hops_or_by_reading(baleen: Baleen, pipeline: str) -> None:
+def test_passages_are_ranked_by_hops_or_by_evidence(baleen: Baleen, pipeline: str) -> None:
     usual, read = (baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2, ranked_by=by) for by in ("hops", "evidence"))
     assert baleen.verify(CLAIM, pipeline=pipeline, k=3, hops=2).ranking() == usual.ranking()
     assert sorted(read.ranking().pids) == sorted(usual.ranking().pids)
@@ -527,7 +527,7 @@ FOLLOWED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)
-def test_names_are_followed_from_the_claim_and_from_passages_with_facts(baleen: Baleen, pipeline: str) -> None:
+def test_mentions_come_from_the_claim_and_from_passages_with_facts(baleen: Baleen, pipeline: str) -> None:
     options: dict[str, Any] = {"pipeline": pipeline, "k": (1, 2), "hops": 2, **FOLLOWED[pipeline]}
     for trace in (
         baleen.verify(CLAIM, mention_boost=LOUD, **options),
@@ -541,7 +541,7 @@ def test_names_are_followed_from_the_claim_and_from_passages_with_facts(baleen: 
 
 
 @pytest.mark.parametrize("pipeline", FOLLOWED)
-def test_what_is_named_came_and_what_came_before_does_not_come_again(baleen: Baleen, pipeline: str) -> None:
+def test_mentions_are_of_new_passages_in_the_ranking(baleen: Baleen, pipeline: str) -> None:
     trace = baleen.verify(CLAIM, mention_boost=2, pipeline=pipeline, k=3, hops=2)
     assert len(set(trace.pids)) == 6
     for each in (trace, *trace.parts):
@@ -573,12 +573,12 @@ def test_a_models_settings_may_say_that_names_are_followed(baleen: Baleen) -> No
 
 
 @pytest.mark.parametrize("bonus", [-1, -0.5, float("nan"), float("inf"), float("-inf"), "2", None, [2.0]])
-def test_a_bonus_is_a_number_that_is_not_below_zero(bonus: Any) -> None:
+def test_mention_boost_is_a_number_of_0_or_more(bonus: Any) -> None:
     with pytest.raises(ConfigError, match=rf"mention_boost = {re.escape(repr(bonus))} should be a number, 0 or above"):
         RunConfig(mention_boost=bonus)
 
 
-def test_claims_of_a_batch_follow_their_own_names(baleen: Baleen) -> None:
+def test_claims_of_a_batch_have_their_own_mentions(baleen: Baleen) -> None:
     together = baleen.verify_many(CLAIMS, mention_boost=LOUD, k=2, hops=2)
     for claim, found in zip(CLAIMS, together, strict=True):
         alone = baleen.verify(claim, mention_boost=LOUD, k=2, hops=2)
@@ -594,14 +594,14 @@ def test_two_thresholds_are_set_by_a_model_or_by_a_call(baleen: Baleen) -> None:
         assert (bool(trace.hops[0].facts), trace.facts) == (True, ())
 
 
-def test_a_threshold_of_a_call_outranks_that_of_the_model_and_holds_for_a_stand_in(baleen: Baleen) -> None:
+def test_a_calls_threshold_outranks_the_models_also_when_untrained(baleen: Baleen) -> None:
     strict = ModelFolder(baleen.model.root, baleen.model.components, {"condenser": {"keep": 1e9}})
     assert len(Baleen(strict, baleen.retriever).verify(CLAIM, keep=-1e9).facts) > 0
     everything, nothing = (baleen.verify(CLAIM, untrained=True, keep=each) for each in (-1e9, 1e9))
     assert (len(everything.facts), nothing.facts) == (6, ()), "two new sentences at each of three hops, or none"
 
 
-def test_a_threshold_is_for_what_condenses(baleen: Baleen) -> None:
+def test_bad_thresholds_of_a_call_are_refused(baleen: Baleen) -> None:
     for said, options in {
         "keep: thresholds are for a condenser, and pipeline = 'rerank' has none": {"pipeline": "rerank", "keep": -1},
         "final = nan, which should be a finite number": {"final": float("nan")},
@@ -637,7 +637,7 @@ def test_components_that_name_one_folder_share_one_model_in_memory(baleen: Balee
     assert len(set(map(id, readings))) == 1
 
 
-def test_components_with_folders_of_their_own_have_models_of_their_own(home: Path, tmp_path: Path) -> None:
+def test_components_in_different_folders_have_different_models(home: Path, tmp_path: Path) -> None:
     (tmp_path / "retriever").symlink_to(home / "model" / "retriever")
     for name in ("first", "second"):
         heads = {head: HEADS[head] for head in ("sentences", "facts")}
@@ -651,7 +651,7 @@ def test_components_with_folders_of_their_own_have_models_of_their_own(home: Pat
         baleen.verify(CLAIM)
 
 
-def test_a_missing_component_is_named_with_the_command_that_makes_it(home: Path) -> None:
+def test_a_missing_component_is_refused_with_the_command_to_train_it(home: Path) -> None:
     baleen = Baleen.load(home / "model" / "retriever", home / "index")
     with pytest.raises(CheckpointError, match="has no verifier.*--stage verifier"):
         baleen.verify(CLAIM)
@@ -661,7 +661,7 @@ def test_a_missing_component_is_named_with_the_command_that_makes_it(home: Path)
         baleen.hops([CLAIM], untrained=True)
 
 
-def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Path, tmp_path: Path) -> None:
+def test_an_untrained_run_says_so_and_needs_no_reader(home: Path, tmp_path: Path) -> None:
     (tmp_path / "retriever").symlink_to(home / "model" / "retriever")
     relevance = CrossEncoder.load(home / "model" / "reading", trainable=True)
     relevance.notes["untrained"] = True
@@ -681,7 +681,7 @@ def test_a_stand_in_says_that_it_is_untrained_and_does_without_a_reader(home: Pa
         baleen.verify(CLAIM, untrained=False)
 
 
-def test_a_stand_in_leaves_the_trained_reader_in_its_place(baleen: Baleen) -> None:
+def test_an_untrained_condenser_leaves_the_trained_reader(baleen: Baleen) -> None:
     assert isinstance(baleen.verify(CLAIM, untrained=True).outcome, Verdict)
 
 

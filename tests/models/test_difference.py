@@ -179,10 +179,10 @@ def test_a_difference_has_its_own_format_version(model: Path) -> None:
 def test_checkpoints_that_fit_no_base_are_not_written(model: Path) -> None:
     with pytest.raises(CheckpointError, match="settings: length"):
         write_difference(model / "other", sample(2, settings={"length": 8}), model / "reading", 3)
-    with pytest.raises(CheckpointError, match="is the base itself, which would be lost"):
+    with pytest.raises(CheckpointError, match="is the base itself, which would be overwritten"):
         write_difference(model / "reading", sample(2), model / "reading", 3)
     assert read_checkpoint(model / "reading", KIND).notes == {"seed": 1}
-    with pytest.raises(CheckpointError, match="a difference itself"):
+    with pytest.raises(CheckpointError, match="is a difference itself"):
         write_difference(model / "other", sample(2), model / "readers", 3)
     assert not (model / "other").exists()
 

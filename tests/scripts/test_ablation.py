@@ -1,4 +1,4 @@
-"""A whole ablation on a world of thirty people: six rows from four training runs, resumed, extended and reported."""
+"""A whole ablation of thirty people: six rows from four training runs, resumed, extended and reported."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_rows_come_in_the_order_of_the_table(plan: Path) -> None:
             AblationSettings(rows=rows)
 
 
-def test_names_are_followed_in_the_row_that_is_about_them_alone(plan: Path) -> None:
+def test_only_row_g_boosts_mentions(plan: Path) -> None:
     assert "".join(row.letter for row in read_ablation(plan).rows) == PAPER
     assert [letter for letter, row in ROWS.items() if row.named] == ["G"]
 
@@ -134,7 +134,7 @@ def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyWorl
     assert read_ablation(toy.folder / "own.toml", ["A"]).rows == [ROWS["A"]]
 
 
-def test_an_ablation_may_be_like_another_too(plan: Path) -> None:
+def test_a_plan_can_extend_another(plan: Path) -> None:
     file = plan.with_name("alike.toml")
     file.write_text(f'like = "{plan.name}"\n[ablation]\nlimit = 7\n')
     own, alike = read_ablation(plan), read_ablation(file)
@@ -143,7 +143,7 @@ def test_an_ablation_may_be_like_another_too(plan: Path) -> None:
 
 
 def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
-    assert read_plan(plan).told() == read_plan(write_plan(toy.folder, "without", *QUICK)).told()
+    assert read_plan(plan).to_json() == read_plan(write_plan(toy.folder, "without", *QUICK)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told(toy: ToyWorld, change: tuple[str, str], part: str | None) -> None:
+def test_conflicting_settings_are_refused(toy: ToyWorld, change: tuple[str, str], part: str | None) -> None:
     file = write_plan(toy.folder, "wrong", change)
     if part is None:
         assert read_ablation(file).train.retriever.encoder.query_focus == 32
@@ -185,14 +185,14 @@ def test_what_does_not_fit_is_told(toy: ToyWorld, change: tuple[str, str], part:
         read_ablation(file)
 
 
-def test_questions_are_read_before_anything_is_trained(toy: ToyWorld, tmp_path: Path) -> None:
+def test_questions_are_read_before_training(toy: ToyWorld, tmp_path: Path) -> None:
     lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "absent.jsonl" }]'
     with pytest.raises(DatasetError, match="absent.jsonl: no such file"):
         ablate(read_ablation(write_plan(toy.folder, "absent", changed(lines))), tmp_path / "out", device="cpu")
     assert not (tmp_path / "out").exists()
 
 
-def test_gold_passages_are_looked_for_before_anything_is_trained(toy: ToyWorld, tmp_path: Path) -> None:
+def test_gold_passages_are_matched_before_training(toy: ToyWorld, tmp_path: Path) -> None:
     (toy.folder / "elsewhere.jsonl").write_text('{"id": "x", "text": "Of another world.", "gold": ["Nowhere"]}\n')
     lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "elsewhere.jsonl" }]'
     file = write_plan(toy.folder, "elsewhere", changed(lines))
@@ -204,13 +204,13 @@ def test_gold_passages_are_looked_for_before_anything_is_trained(toy: ToyWorld, 
     assert not (tmp_path / "out").exists()
 
 
-def test_it_is_not_started_by_torchrun(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_is_refused(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="start it without torchrun"):
         ablate(read_ablation(plan), tmp_path / "out", device="cpu")
 
 
-def test_rows_without_focus_need_a_focus_to_leave_out(plan: Path) -> None:
+def test_rows_without_focus_need_a_plan_with_focus(plan: Path) -> None:
     bare = WITHOUT_FOCUS.of(read_plan(plan))
     with pytest.raises(ConfigError, match="rows D and F remove the focus"):
         AblationPlan(bare)
@@ -221,11 +221,11 @@ def test_rows_without_focus_need_a_focus_to_leave_out(plan: Path) -> None:
 
 
 def test_the_table_has_every_row_by_hops(report: Report, folder: Path) -> None:
-    (told,) = report.document["questions"]
-    assert (told["name"], told["metric"]) == (FILE, "all@7")
-    assert [row["row"] for row in told["rows"]] == list("ABCDEF")
-    assert [row["trained"] for row in told["rows"]] == [row.variant.name for row in [ROWS[letter] for letter in PAPER]]
-    for row in told["rows"]:
+    (table,) = report.document["questions"]
+    assert (table["name"], table["metric"]) == (FILE, "all@7")
+    assert [row["row"] for row in table["rows"]] == list("ABCDEF")
+    assert [row["trained"] for row in table["rows"]] == [row.variant.name for row in [ROWS[letter] for letter in PAPER]]
+    for row in table["rows"]:
         assert row["questions"] == 6
         assert set(row["by_hops"]) == {"2", "3", "4"}
         assert {"all@7", "passage_em", "passage_f1", "label_accuracy", "answer_em"} <= set(row["metrics"])
@@ -236,16 +236,16 @@ def test_the_table_has_every_row_by_hops(report: Report, folder: Path) -> None:
         assert line in report.page
 
 
-def test_words_are_those_of_the_results(report: Report, folder: Path) -> None:
-    (told,) = report.document["questions"]
-    for row in told["rows"]:
+def test_words_of_context_equal_those_of_the_results(report: Report, folder: Path) -> None:
+    (table,) = report.document["questions"]
+    for row in table["rows"]:
         results = read_results(folder / "results" / row["row"] / f"{FILE}.jsonl").results
         assert row["words"] == [words for _, words in words_after_hops(results)]
-    reranked = told["rows"][1]["words"]
+    reranked = table["rows"][1]["words"]
     assert reranked[1] > reranked[0] > 0  # one more passage after each hop
 
 
-def test_rows_of_one_run_share_it_and_models_name_where_their_parts_lie(report: Report, folder: Path) -> None:
+def test_rows_share_training_runs_through_relative_folders(report: Report, folder: Path) -> None:
     assert report.document
     runs = sorted(path.name for path in (folder / "runs").iterdir())
     assert runs == ["flipr-heuristic", "flipr-latent", "maxsim-heuristic", "maxsim-latent"]
@@ -258,17 +258,17 @@ def test_rows_of_one_run_share_it_and_models_name_where_their_parts_lie(report: 
 
 
 @pytest.mark.parametrize("letter", ["A", "C", "F"])
-def test_figures_are_those_of_eval(
+def test_metrics_equal_those_of_eval(
     letter: str, report: Report, toy: ToyWorld, folder: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = folder / "indexes" / ROWS[letter].variant.name / "toy"
-    told = command(
+    table = command(
         capfd, monkeypatch, "eval", "own", str(toy.folder / "dev.jsonl"), "--model", str(folder / "rows" / letter),
         "--index", str(index), "--device", "cpu", "--at", "3,7", "--json",
     )  # fmt: skip
     (row,) = (row for row in report.document["questions"][0]["rows"] if row["row"] == letter)
     assert {name: row[name] for name in ("metrics", "intervals", "counts", "by_hops")} == {
-        name: told[name] for name in ("metrics", "intervals", "counts", "by_hops")
+        name: table[name] for name in ("metrics", "intervals", "counts", "by_hops")
     }
 
 
@@ -292,7 +292,7 @@ def test_figures_are_drawn_for_each_file(report: Report, folder: Path) -> None:
 # Again
 
 
-def test_what_is_done_is_not_done_again(report: Report, plan: Path, folder: Path) -> None:
+def test_finished_steps_are_skipped(report: Report, plan: Path, folder: Path) -> None:
     patterns = "runs/*/*/done.json", "runs/**/*.safetensors", "indexes/**/*", "results/**/*.jsonl"
     before = stamps(folder, *patterns)
     again = ablate(read_ablation(plan), folder, device="cpu")
@@ -303,7 +303,7 @@ def test_what_is_done_is_not_done_again(report: Report, plan: Path, folder: Path
     assert len(before) == len(after) > 20
 
 
-def test_a_killed_evaluation_goes_on_and_a_lost_index_is_built_again(
+def test_killed_evaluations_resume_and_lost_indexes_are_rebuilt(
     report: Report, plan: Path, folder: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -340,17 +340,17 @@ def test_a_folder_of_other_passages_is_refused(moved: tuple[Path, Path]) -> None
     assert stamps(copy, "**/*") == before
 
 
-def test_rows_that_are_asked_for_join_those_that_are_there(plan: Path, folder: Path, tmp_path: Path) -> None:
+def test_later_rows_join_the_tables(plan: Path, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for letter in "BCDEF":
         shutil.rmtree(copy / "results" / letter)
-    (told,) = ablate(read_ablation(plan, ["D"]), copy, device="cpu").document["questions"]
-    assert [row["row"] for row in told["rows"]] == ["A", "D"]
+    (table,) = ablate(read_ablation(plan, ["D"]), copy, device="cpu").document["questions"]
+    assert [row["row"] for row in table["rows"]] == ["A", "D"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_row_that_a_kill_left_half_is_left_out_until_it_is_asked_for(
+def test_incomplete_rows_are_left_out_of_the_tables(
     share: float, report: Report, plan: Path, folder: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -358,13 +358,13 @@ def test_a_row_that_a_kill_left_half_is_left_out_until_it_is_asked_for(
     results = copy / "results" / "E" / f"{FILE}.jsonl"
     whole = results.read_bytes()
     results.write_bytes(whole[: int(share * len(whole))])
-    (told,) = ablate(read_ablation(plan, ["A"]), copy, device="cpu").document["questions"]
-    (whole_told,) = report.document["questions"]
-    assert told["rows"] == [row for row in whole_told["rows"] if row["row"] != "E"]
+    (table,) = ablate(read_ablation(plan, ["A"]), copy, device="cpu").document["questions"]
+    (whole_table,) = report.document["questions"]
+    assert table["rows"] == [row for row in whole_table["rows"] if row["row"] != "E"]
 
 
 @pytest.mark.parametrize(("line", "part"), [("bits = 4", "bits = 2"), ('readers = "first"', "readers = 'own'")])
-def test_rows_of_other_readers_or_bits_do_not_join_those_that_are_there(
+def test_rows_with_other_readers_or_bits_are_refused(
     line: str, part: str, toy: ToyWorld, report: Report, folder: Path
 ) -> None:
     assert report.document
@@ -373,31 +373,31 @@ def test_rows_of_other_readers_or_bits_do_not_join_those_that_are_there(
         ablate(read_ablation(other, ["A"]), folder, device="cpu")
 
 
-def test_fewer_questions_are_taken_of_the_same_results(plan: Path, folder: Path) -> None:
-    (told,) = ablate(read_ablation(plan, ["A"], 2), folder, device="cpu").document["questions"]
-    assert {row["questions"] for row in told["rows"]} == {2}
+def test_a_smaller_limit_reuses_the_results(plan: Path, folder: Path) -> None:
+    (table,) = ablate(read_ablation(plan, ["A"], 2), folder, device="cpu").document["questions"]
+    assert {row["questions"] for row in table["rows"]} == {2}
 
 
 def test_another_plan_is_refused(toy: ToyWorld, report: Report, folder: Path) -> None:
     assert report.document
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
-    with pytest.raises(TrainingError, match="holds a run of other settings \\(.*retriever.* differ\\)"):
+    with pytest.raises(TrainingError, match="holds a run with other settings \\(.*retriever.* differ\\)"):
         ablate(read_ablation(other, ["A"]), folder, device="cpu")
 
 
-def test_readers_of_the_first_model_may_serve_all(toy: ToyWorld, folder: Path, tmp_path: Path, report: Report) -> None:
+def test_all_rows_can_use_the_first_models_readers(toy: ToyWorld, folder: Path, tmp_path: Path, report: Report) -> None:
     assert report.document
     file = write_plan(toy.folder, "lent", *QUICK, changed("cutoffs = [3, 7]", 'readers = "first"'))
     shutil.copytree(folder / "runs" / "flipr-latent", tmp_path / "runs" / "flipr-latent")
-    (told,) = ablate(read_ablation(file, ["D"]), tmp_path, device="cpu").document["questions"]
-    assert [row["row"] for row in told["rows"]] == ["D"]
+    (table,) = ablate(read_ablation(file, ["D"]), tmp_path, device="cpu").document["questions"]
+    assert [row["row"] for row in table["rows"]] == ["D"]
     model = read_model(tmp_path / "rows" / "D")
     assert "maxsim-latent" in str(model.folder("retriever").resolve())
     assert "flipr-latent" in str(model.folder("sentences").resolve())
     assert not (tmp_path / "runs" / "maxsim-latent" / "reading").exists()
 
 
-def test_a_lender_lends_its_readers_to_retrievers_that_are_all_trained(
+def test_a_lender_provides_readers_for_trained_retrievers(
     toy: ToyWorld, folder: Path, tmp_path: Path, report: Report
 ) -> None:
     home = folder / "runs" / "flipr-latent" / "model"
@@ -407,10 +407,10 @@ def test_a_lender_lends_its_readers_to_retrievers_that_are_all_trained(
     write_model(lender, places, {"run": {**parts.settings["run"], "mention_boost": 1000.0}})
     lines = "cutoffs = [3, 7]", 'readers = "first"', f'lender = "{lender}"'
     file = write_plan(toy.folder, "lent", *QUICK, changed(*lines))
-    (told,) = ablate(read_ablation(file, ["A", "G"]), tmp_path, device="cpu").document["questions"]
+    (table,) = ablate(read_ablation(file, ["A", "G"]), tmp_path, device="cpu").document["questions"]
     (whole,) = report.document["questions"]
-    assert told["rows"][:1] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
-    assert [row["row"] for row in told["rows"]] == ["A", "G"]
+    assert table["rows"][:1] == whole["rows"][:1], "the same retriever is trained anew, and the readers are the same"
+    assert [row["row"] for row in table["rows"]] == ["A", "G"]
     bonuses = [read_model(tmp_path / "rows" / letter).settings["run"].get("mention_boost") for letter in "AG"]
     assert bonuses == [None, 1000.0], "for `baleen eval` to make the figures of the row"
     named = [read_results(tmp_path / "results" / letter / f"{FILE}.jsonl")[0].get("mention_boost") for letter in "AG"]
@@ -446,14 +446,12 @@ def test_the_script_prints_the_tables(plan: Path, folder: Path, report: Report, 
 
 # The command line, in float32 as everything here: a processor that has bfloat16 would take it.
 IN_FLOAT32 = (
-    "from baleen.models import device; devices.cpu_has_bfloat16 = lambda: False; import ablation; ablation.main()"
+    "from baleen.models import device; device.cpu_has_bfloat16 = lambda *_: False; import ablation; ablation.main()"
 )
 
 
 @pytest.mark.slow
-def test_an_ablation_that_is_killed_twice_ends_as_an_undisturbed_one(
-    plan: Path, report: Report, tmp_path: Path
-) -> None:
+def test_an_ablation_killed_twice_equals_an_undisturbed_one(plan: Path, report: Report, tmp_path: Path) -> None:
     """Killed while the second model trains, and again once a row has results; the figures are the same in the end."""
     out = tmp_path / "killed"
     arguments = [sys.executable, "-c", IN_FLOAT32, str(plan), "--out", str(out), "--device", "cpu", "--json"]

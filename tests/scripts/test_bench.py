@@ -32,7 +32,7 @@ from workload import CHUNK, RealVectors, SyntheticCorpus, exact_top, recall, syn
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_chunk_does_not_depend_on_what_was_made_before():
+def test_a_chunk_does_not_depend_on_earlier_ones():
     size = CHUNK + 50
     straight, backwards = SyntheticCorpus(size, 6, 16), SyntheticCorpus(size, 6, 16)
     chunks = [straight.chunk(0), straight.chunk(1)]
@@ -42,13 +42,13 @@ def test_a_chunk_does_not_depend_on_what_was_made_before():
     assert not np.array_equal(chunks[0][:50], chunks[1])
 
 
-def test_another_seed_makes_another_corpus_with_another_fingerprint():
+def test_another_seed_gives_another_corpus_and_fingerprint():
     first, second = SyntheticCorpus(50, 6, 16), SyntheticCorpus(50, 6, 16, seed=1)
     assert not np.array_equal(first.chunk(0), second.chunk(0))
     assert first.fingerprint == SyntheticCorpus(50, 6, 16).fingerprint != second.fingerprint
 
 
-def test_vectors_are_of_length_one():
+def test_vectors_have_unit_length():
     corpus = SyntheticCorpus(40, 6, 16)
     queries = corpus.queries(3, 5, facts=2)
     rows = [corpus.chunk(0).astype(np.float32).reshape(-1, 16), *(part for q in queries for part in (q.query, q.facts))]
@@ -56,7 +56,7 @@ def test_vectors_are_of_length_one():
     assert [(q.query.shape, q.facts.shape) for q in queries] == [((5, 16), (2, 16))] * 3
 
 
-def test_it_encodes_its_passages_in_any_order_and_streams_them_in_theirs():
+def test_passages_are_encoded_in_any_order():
     corpus = SyntheticCorpus(CHUNK + 5, 3, 16)
     some = [list(corpus.passages())[row] for row in (2, 1, CHUNK + 4)]
     batches = list(corpus.encode_passages(some))
@@ -98,7 +98,7 @@ def plain_score(query: QueryVectors, passage: np.ndarray, focus: tuple[int | Non
     return total
 
 
-def test_exact_gives_what_there_is_when_k_is_more():
+def test_exact_search_returns_all_if_k_is_larger():
     query = QueryVectors.without_facts(np.ones((1, 8), np.float32))
     assert exact_top([ragged([1, 1])], [query], 5, (None, None)).shape == (1, 2)
 
@@ -110,7 +110,7 @@ def test_the_plain_loop_agrees_with_the_scoring_module():
     assert plain_score(QueryVectors.without_facts(query), passage, (3, None)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_recall_is_the_mean_share_of_what_was_expected():
+def test_recall_is_the_mean_share_of_expected_items():
     assert recall([("a", "b"), ("c",), ()], [("b", "a"), ("c", "d"), ("e",)]) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
@@ -169,7 +169,7 @@ def test_growth_compares_two_sizes_without_exact_answers(capsys: Any) -> None:
     assert growth.growth_line(result["growth"]).startswith("3.3 times as many passages take")
 
 
-def test_growth_builds_everything_before_it_measures_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_builds_all_indexes_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def measure(*_: Any, **__: Any) -> None:
@@ -235,17 +235,17 @@ def test_batch_reports_milliseconds_and_recall(small: tuple[str, ...], tmp_path:
 
 
 @pytest.mark.parametrize("script", ["peers", "focus", "likely_sentences", "sentence_splitters", "synthesis_sample"])
-def test_scripts_explain_themselves(script: str) -> None:
+def test_scripts_have_help(script: str) -> None:
     command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--help"]
     assert "usage:" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_process_that_measures_memory_leaves_torch_out() -> None:
+def test_memory_measuring_processes_do_not_import_torch() -> None:
     code = "import sys, common, search, growth; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benchmarks", check=True)
 
 
-def test_peers_speak_the_protocol_of_the_worker(tmp_path: Path) -> None:
+def test_peers_follow_the_worker_protocol(tmp_path: Path) -> None:
     corpus = SyntheticCorpus(40, 6, 16)
     (part,) = corpus.stream()
     query = corpus.queries(1, 5)[0].query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def test_results_have_intervals_and_conditions_and_share_a_table(run: Path, tmp_
         ("kit/hover/test.json", None),
     ],
 )
-def test_results_on_questions_of_the_run_say_so(file: str, warning: str | None, run: Path, tmp_path: Path) -> None:
+def test_results_on_files_of_the_run_are_marked(file: str, warning: str | None, run: Path, tmp_path: Path) -> None:
     results = write_document(tmp_path / "x.json", document(model=digest_of(run), file=file))
     text = card.make_card(run, [results])
     assert ("of this name" in text) == (warning is not None)
@@ -141,6 +142,8 @@ def test_a_retriever_alone_has_its_own_example_and_advice(tmp_path: Path) -> Non
 def test_the_examples_are_code_and_commands_that_exist(run: Path) -> None:
     text = card.make_card(run)
     compile(text.partition("```python\n")[2].partition("```")[0], "card", "exec")
+    for line in re.findall(r"^from baleen.*$", card.TEMPLATE.read_text("utf-8"), re.MULTILINE):
+        exec(line)
     commands = [shlex.split(line)[1] for line in text.partition("```sh\n")[2].partition("```")[0].splitlines()]
     assert commands == ["index", "verify"]
 
@@ -173,9 +176,7 @@ def test_unknown_backbones_leave_the_licence_open(tmp_path: Path) -> None:
         (None, []),
     ],
 )
-def test_a_ready_retriever_is_made_from_what_its_card_says(
-    readme: str | None, bases: list[str], tmp_path: Path
-) -> None:
+def test_a_ready_retriever_has_the_bases_of_its_card(readme: str | None, bases: list[str], tmp_path: Path) -> None:
     run = write_plan(tmp_path, ready="runs/first/model")
     if readme is not None:
         (run / "model" / "retriever" / "README.md").write_text(readme)

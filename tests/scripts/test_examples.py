@@ -1,4 +1,4 @@
-"""The Python examples in README.md and docs/ run as they stand, page by page, with a tiny encoder under the default model's name."""
+"""Run the Python examples of README.md and docs/, page by page, with a tiny encoder as the default model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of results against figures worked out by hand, and pictures of them: there, whole, and the same twice."""
+"""Curves against figures worked out by hand, and complete, repeatable pictures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from baleen.core.errors import MissingExtraError
 from baleen.core.types import Hit, Ranking
 from baleen.data.example import Example
-from baleen.evaluation.results import Prediction, Result, Taken
+from baleen.evaluation.results import HopSummary, Prediction, Result
 from plot import Curve, Figure, draw, figures, main, recall_after_hops, recall_at_k, recall_by_hops, words_after_hops
 
 
 def result(qid: str, gold: tuple[str, ...], *taken: tuple[str, int], hops: int | None = 2) -> Result:
-    """A question whose hops found the passages of each word, one a letter, with so many words of context after them."""
-    found = tuple(Taken(tuple(word), words) for word, words in taken)
+    """A question whose hops found the passages of each word, one per letter, with `words` of context after each."""
+    found = tuple(HopSummary(tuple(word), words) for word, words in taken)
     ranking = Ranking(tuple(Hit(pid, 0.0) for hop in found for pid in hop.pids))
     return Result(Example(qid, "x", gold, hops=hops), Prediction(ranking, hops=found))
 
@@ -31,13 +31,13 @@ RESULTS = [
 ]
 
 
-def test_recall_against_k_looks_at_the_first_k_of_a_ranking() -> None:
+def test_recall_at_k_counts_the_first_k() -> None:
     third = round(100 / 3, 4)
     assert recall_at_k(RESULTS) == [(1, 0.0), (2, third), (3, third), (5, 2 * third + 0.0001)]
     assert recall_at_k(RESULTS[3:]) == recall_at_k([]) == []
 
 
-def test_recall_after_hops_counts_what_the_first_hops_found() -> None:
+def test_recall_after_hops_counts_the_first_hops() -> None:
     assert recall_after_hops(RESULTS) == [(1, round(100 / 3, 4)), (2, round(200 / 3, 4))]
     ranked = Result(RESULTS[0].example, Prediction(RESULTS[0].prediction.ranking))
     assert recall_after_hops([ranked]) == []
@@ -52,7 +52,7 @@ def test_a_question_that_stopped_keeps_its_words() -> None:
     assert words_after_hops([]) == []
 
 
-def test_figures_hold_the_curves_of_each_run_and_leave_out_what_nobody_has() -> None:
+def test_figures_without_points_are_left_out() -> None:
     ranked = [Result(each.example, Prediction(each.prediction.ranking)) for each in RESULTS]
     found = {figure.name: figure for figure in figures({"ours": RESULTS, "bm25": ranked})}
     assert list(found) == ["recall-at-k", "recall-after-hops", "recall-by-hops", "context-words"]
@@ -64,7 +64,7 @@ def test_figures_hold_the_curves_of_each_run_and_leave_out_what_nobody_has() -> 
         assert Figure.from_json(figure.to_json()) == figure
 
 
-def test_pictures_are_whole_and_the_same_twice(tmp_path: Path) -> None:
+def test_pictures_are_complete_and_repeatable(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = figures({"ours": RESULTS, "half | of them": RESULTS[:2]})
     paths = draw(drawn, tmp_path / "one" / "deep")
@@ -75,7 +75,7 @@ def test_pictures_are_whole_and_the_same_twice(tmp_path: Path) -> None:
         assert content.startswith(b"\x89PNG") if path.suffix == ".png" else content.rstrip().endswith(b"</svg>")
 
 
-def test_a_missing_library_is_told_with_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"drawing figures needs the package 'matplotlib'.*baleen\[eval\]"):
         draw(figures({"ours": RESULTS}), tmp_path)
@@ -91,12 +91,12 @@ def test_the_script_draws_results_files(tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("matplotlib")
     one, two = stored(tmp_path / "one.jsonl", RESULTS), stored(tmp_path / "two.jsonl", RESULTS[:2])
     main([one, f"half={two}", "--out", str(tmp_path / "drawn"), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["files"]) == 8
-    assert all(Path(file).stat().st_size for file in told["files"])
-    assert [curve["name"] for curve in told["figures"][0]["curves"]] == ["one", "half"]
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["files"]) == 8
+    assert all(Path(file).stat().st_size for file in printed["files"])
+    assert [curve["name"] for curve in printed["figures"][0]["curves"]] == ["one", "half"]
     main([one, "--out", str(tmp_path / "drawn")])
-    assert capsys.readouterr().out.splitlines() == told["files"]
+    assert capsys.readouterr().out.splitlines() == printed["files"]
 
 
 @pytest.mark.parametrize(

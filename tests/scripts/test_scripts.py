@@ -1,4 +1,4 @@
-"""The scripts of runs/ and benchmarks/: what they would do is what the command line takes."""
+"""Commands of the scripts in runs/ and benchmarks/: the command line accepts them."""
 
 from __future__ import annotations
 
@@ -56,31 +56,31 @@ def ours(script: str, tmp_path: Path, *parts: str, **environment: str) -> list[d
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, "runs/steps.sh"])
-def test_scripts_are_shell_that_stops_at_errors(script: str) -> None:
+def test_scripts_stop_at_errors(script: str) -> None:
     subprocess.run(["bash", "-n", ROOT / script], check=True)
     if script != "runs/steps.sh":
         assert "set -euo pipefail" in (ROOT / script).read_text()
 
 
-def test_hover_goes_from_the_downloads_to_three_rows(tmp_path: Path) -> None:
+def test_hover_runs_from_downloads_to_three_rows(tmp_path: Path) -> None:
     steps = ours("runs/hover.sh", tmp_path)
     assert [step["command"] for step in steps] == ["train", "index", "eval", "eval", "eval", "table"]
     assert [step["pipeline"] for step in steps[2:5]] == ["condense", "rerank", "hybrid"]
     assert {(step["hops"], step["k"]) for step in steps[2:5]} == {(4, "25")}
 
 
-def test_hotpotqa_goes_from_the_downloads_to_two_rows(tmp_path: Path) -> None:
+def test_hotpotqa_runs_from_downloads_to_two_rows(tmp_path: Path) -> None:
     steps = ours("runs/hotpotqa.sh", tmp_path)
     assert [step["command"] for step in steps] == ["train", "index", "eval", "eval", "table"]
     assert [step["k"] for step in steps[2:4]] == ["10", "10,40"]
 
 
-def test_ablations_are_asked_for(tmp_path: Path) -> None:
+def test_ablations_run_on_request(tmp_path: Path) -> None:
     commands = dry_run("runs/hover.sh", ABLATION="1", PYTHON="python", WIKI=str(tmp_path / "wiki"))
     assert commands[-1] == ["python", "experiments/ablation.py", "runs/hover.toml"]
 
 
-def test_the_figures_are_of_every_dev_file_over_the_index_of_its_passages(tmp_path: Path) -> None:
+def test_figures_cover_every_dev_file_over_its_index(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "index", "dev")
     assert [step["out"].name for step in steps[:3]] == ["wiki", "2wiki", "musique"]
     evaluated = [(step["dataset"], step["index"].name) for step in steps[3:]]
@@ -96,7 +96,7 @@ def test_figures_by_hops_and_by_pipeline(tmp_path: Path) -> None:
     }
 
 
-def test_figures_by_what_names_are_worth(tmp_path: Path) -> None:
+def test_figures_by_mention_boost(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "names")
     assert [(step["dataset"], step["mention_boost"]) for step in steps] == [
         (name, bonus) for bonus in (0, 1, 2, 4, 16) for name in ("hover", "exfever")
@@ -104,7 +104,7 @@ def test_figures_by_what_names_are_worth(tmp_path: Path) -> None:
     assert len({step["out"] for step in steps}) == 10
 
 
-def test_figures_by_how_many_matches_count(tmp_path: Path) -> None:
+def test_figures_by_focus(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "focus", FOCUS="8 16")
     assert [(step["dataset"], Path(step["model"]).name) for step in steps] == [
         (name, focus) for focus in ("8", "16") for name in DEV
@@ -121,7 +121,7 @@ def test_figures_by_how_many_matches_count(tmp_path: Path) -> None:
         }
 
 
-def test_figures_that_two_cores_can_make(tmp_path: Path) -> None:
+def test_figures_over_small_corpora(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "near")
     near = [each[1:] for each in dry_run("runs/figures.sh", "near", FIGURES=str(tmp_path)) if "near_corpus" in each[1]]
     assert [Path(command[-1]).name for command in near] == ["claims.jsonl.gz", "corpus.jsonl.gz"]
@@ -137,14 +137,14 @@ def test_figures_that_two_cores_can_make(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["focus", "synthesis"])
-def test_a_model_made_of_the_shipped_one_has_all_its_readers(part: str, tmp_path: Path) -> None:
+def test_derived_models_have_all_readers(part: str, tmp_path: Path) -> None:
     commands = dry_run("runs/figures.sh", part, FIGURES=str(tmp_path), FOCUS="8", SYNTHESIS="human")
     copied = {Path(word).name for command in commands if command[:2] == ["cp", "-r"] for word in command[2:-1]}
     shipped = json.loads((ROOT / "checkpoints/baleen-small/config.json").read_text())
     assert set(shipped["components"].values()) <= copied
 
 
-def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
+def test_near_corpus_has_gold_and_bm25_passages(tmp_path: Path) -> None:
     write_passages(CORPUS, tmp_path / "all.jsonl")
     (tmp_path / "questions.jsonl").write_text(
         json.dumps({"id": "q", "text": CORPUS[5].sentences[0], "gold": [CORPUS[0].title]}) + "\n"
@@ -161,31 +161,31 @@ def test_what_stands_near_to_the_questions_is_a_corpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("questions", "told"),
+    ("questions", "message"),
     [
         ("dev.json", "'dev.json': expected DATASET:FILE"),
         ("own:none.jsonl", "none.jsonl"),
         ("own:bad.jsonl", "bad.jsonl"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_no_corpus(questions: str, told: str, tmp_path: Path) -> None:
+def test_near_corpus_refuses_unreadable_questions(questions: str, message: str, tmp_path: Path) -> None:
     write_passages(CORPUS, tmp_path / "all.jsonl")
     (tmp_path / "bad.jsonl").write_text("{\n")
     command = [sys.executable, ROOT / "benchmarks/near_corpus.py", "all.jsonl", "--questions", questions]
     done = subprocess.run([*command, "--out", "near.jsonl"], cwd=tmp_path, check=False, capture_output=True, text=True)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "near.jsonl").exists()
 
 
-def test_what_synthesis_buys_is_trained_indexed_and_evaluated(tmp_path: Path) -> None:
+def test_synthesis_part_trains_indexes_and_evaluates(tmp_path: Path) -> None:
     steps = ours("runs/figures.sh", tmp_path, "synthesis", SYNTHESIS="human")
     assert [step["command"] for step in steps] == ["train", *["index"] * 3, *["eval"] * 5]
     assert read_plan(ROOT / steps[0]["plan"]).reading is None
 
 
-def test_figures_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+def test_existing_figures_are_skipped(tmp_path: Path) -> None:
     done = tmp_path / "figures" / "dev"
     done.mkdir(parents=True)
     for name in DEV:
@@ -194,7 +194,7 @@ def test_figures_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     assert left["out"] == done / "hotpotqa-10.jsonl"
 
 
-def test_a_part_that_there_is_none_of_is_an_error() -> None:
+def test_an_unknown_part_is_an_error() -> None:
     done = subprocess.run([ROOT / "runs/figures.sh", "colour"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "error: there is no part 'colour'\n")
 
@@ -209,7 +209,7 @@ def test_a_plan_reads_the_files_that_its_script_fetches(name: str, tmp_path: Pat
     assert all(path in made or path.exists() for path in paths), paths
 
 
-def test_what_is_there_is_not_fetched_or_built_again(tmp_path: Path) -> None:
+def test_existing_downloads_and_indexes_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "wiki").mkdir()
     commands = dry_run("runs/hover.sh", WIKI=str(tmp_path / "wiki"))
     assert not any("tar" in command for command in commands)
@@ -228,14 +228,14 @@ def test_a_damaged_download_is_refused(tmp_path: Path) -> None:
     assert "expected 0123; remove it" in done.stderr
 
 
-def test_the_benchmark_needs_nothing_but_baleen_eval_and_what_comes_with_the_code(tmp_path: Path) -> None:
+def test_the_benchmark_needs_only_committed_files(tmp_path: Path) -> None:
     steps = ours("benchmarks/run.sh", tmp_path, CHECKPOINT="none")
     assert [step["command"] for step in steps] == ["eval", "table"] * 2
     assert all((ROOT / step["file"]).is_file() for step in steps if step["command"] == "eval")
 
 
 @pytest.mark.parametrize(("dataset", "questions"), [("2wiki", 163), ("musique", 56)])
-def test_the_benchmarks_questions_are_as_many_as_their_readme_says(dataset: str, questions: int) -> None:
+def test_benchmark_data_has_the_number_of_questions_in_its_readme(dataset: str, questions: int) -> None:
     examples = read_examples(dataset, ROOT / "benchmarks" / "data" / dataset / "dev.json.gz")
     assert len(examples) == questions
     assert all(example.gold and example.answer for example in examples)

@@ -1,4 +1,4 @@
-"""Questions that nothing like may be produced."""
+"""Questions that synthetic ones must not resemble."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class TestGold:
     def test_the_same_passages_in_any_order_are_avoided(self) -> None:
         assert avoided("Roe", "Low").is_like("Something else altogether is said.", (1, 0))
 
-    def test_more_fewer_or_other_passages_are_not(self) -> None:
+    def test_other_sets_of_passages_are_not_avoided(self) -> None:
         for gold in ((0,), (0, 1, 7), (0, 7)):
             assert not avoided("Roe", "Low").is_like("Something else altogether is said.", gold)
 
-    def test_passages_are_known_by_id_or_by_title_however_it_is_spelled(self) -> None:
+    def test_passages_match_by_id_or_title_in_any_spelling(self) -> None:
         assert name_key("Ro&eacute;  Hall") == name_key("roe\u0301 hall")
         assert avoided("p7", "ROE").is_like("Something else altogether is said.", (0, 7))
 
@@ -29,13 +29,13 @@ class TestGold:
         for number in (2, 5):
             assert avoided("Roe", "Brenholt").is_like("Something else altogether is said.", (0, number))
 
-    def test_a_single_gold_passage_and_one_that_is_not_known_avoid_nothing(self) -> None:
+    def test_single_or_unknown_gold_passages_avoid_nothing(self) -> None:
         for gold in (("Roe",), ("Roe", "Nobody"), ()):
             assert not avoided(*gold).is_like("Something else altogether is said.", (0, 1))
 
 
 class TestText:
-    def test_the_same_words_are_avoided_whatever_they_rest_on(self) -> None:
+    def test_the_same_words_are_avoided_with_any_passages(self) -> None:
         assert avoided().is_like(QUESTION.upper(), (3, 4))
 
     def test_half_of_the_runs_of_four_words_are_too_many(self) -> None:
@@ -53,5 +53,5 @@ class TestText:
         assert not Avoided([Example("q", "one two")]).is_like("One two three.", (3, 4))
 
 
-def test_with_nothing_to_avoid_nothing_is() -> None:
+def test_without_questions_nothing_is_avoided() -> None:
     assert not Avoided().is_like(QUESTION, (0, 1))

@@ -1,4 +1,4 @@
-"""How sentences are tidied and taken apart into clauses that stand alone."""
+"""Tidying sentences and splitting them into clauses."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class TestTidied:
             ("(all of it)", ""),
         ],
     )
-    def test_brackets_go_and_quotes_dashes_and_blanks_are_plain(self, sentence: str, tidy: str) -> None:
+    def test_brackets_are_removed_and_punctuation_is_plain(self, sentence: str, tidy: str) -> None:
         assert tidied(sentence) == tidy
 
-    def test_a_bracket_that_is_never_closed_stays_and_makes_the_sentence_not_plain(self) -> None:
+    def test_an_unclosed_bracket_stays_and_is_not_plain(self) -> None:
         assert tidied("Toledo (a city is in Ohio.") == "Toledo (a city is in Ohio."
         assert not is_plain("Toledo (a city is in Ohio.")
 
     @given(st.text(alphabet="ab ()[]“”–", max_size=60))
-    def test_what_is_tidy_stays_as_it_is(self, text: str) -> None:
+    def test_tidying_twice_changes_nothing(self, text: str) -> None:
         assert tidied(tidied(text)) == tidied(text)
 
     @given(st.text(max_size=60))
@@ -42,13 +42,13 @@ class TestTidied:
 
 class TestIsPlain:
     @pytest.mark.parametrize("text", ["Ada wrote it.", 'He wrote "Dune".', "Ærø is a Danish island."])
-    def test_one_statement_in_latin_letters(self, text: str) -> None:
+    def test_one_statement_in_latin_letters_is_plain(self, text: str) -> None:
         assert is_plain(text)
 
     @pytest.mark.parametrize(
         "text", ["", "Ada wrote it", "Who wrote it?", 'He wrote "Dune.', "Токио is a city.", "It costs <5>."]
     )
-    def test_nothing_else(self, text: str) -> None:
+    def test_other_texts_are_not_plain(self, text: str) -> None:
         assert not is_plain(text)
 
 
@@ -60,7 +60,7 @@ class TestPredicate:
         assert predicate(["also", "later", "played", "for", "them"]) == 2
 
     @pytest.mark.parametrize("said", ["University was founded", "and Bob played", "", "also then later played"])
-    def test_and_is_nowhere_else(self, said: str) -> None:
+    def test_other_words_are_no_finite_verbs(self, said: str) -> None:
         assert predicate(said.split()) is None
 
 
@@ -75,7 +75,7 @@ class TestClauses:
             ("won the cup in 1938, becoming a hero", ["won the cup in 1938"]),
         ],
     )  # fmt: skip
-    def test_a_predicate_is_cut_where_a_verb_has_the_subject_to_itself(self, said: str, found: list[str]) -> None:
+    def test_a_predicate_is_split_before_verbs_of_the_same_subject(self, said: str, found: list[str]) -> None:
         assert list(clauses(said)) == found
 
     @given(
@@ -84,7 +84,7 @@ class TestClauses:
             max_size=14,
         )
     )
-    def test_every_clause_is_a_run_of_the_predicate_and_stands_alone(self, words: list[str]) -> None:
+    def test_clauses_are_complete_parts_of_the_predicate(self, words: list[str]) -> None:
         said = " ".join(words).replace(" ,", ",")
         for clause in clauses(said):
             assert clause in said
@@ -93,7 +93,7 @@ class TestClauses:
 
 class TestStandsAlone:
     @pytest.mark.parametrize("clause", ["was born in Ohio", "won the cup in 1938", 'wrote the novel "Dune"'])
-    def test_what_is_whole(self, clause: str) -> None:
+    def test_complete_clauses_stand_alone(self, clause: str) -> None:
         assert stands_alone(clause)
 
     @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ class TestStandsAlone:
             ("sold it, won it, lost the cup", "the middle of a list"),
         ],
     )  # fmt: skip
-    def test_what_is_not(self, clause: str, why: str) -> None:
+    def test_incomplete_clauses_do_not(self, clause: str, why: str) -> None:
         assert not stands_alone(clause), why
 
 
@@ -123,5 +123,5 @@ class TestStandsAlone:
         ("was a poet of the town and founded a school in 1900", ["was a poet of the town", "founded a school in 1900"]),
     ],
 )
-def test_a_verb_after_and_may_share_what_stands_before_it(said: str, parts: list[str]) -> None:
+def test_a_verb_after_and_can_share_its_auxiliary(said: str, parts: list[str]) -> None:
     assert list(clauses(said)) == parts

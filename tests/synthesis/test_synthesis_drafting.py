@@ -1,4 +1,4 @@
-"""Drafts of every kind: what they rest on, what they name, and in which order their pages would be found."""
+"""Drafts of every kind: their sources, names and order of pages."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def drafts(kind: str, hops: int, named: bool = True, ask: bool = False) -> tuple
 
 @pytest.mark.parametrize(("kind", "hops"), CELLS)
 class TestEveryDraft:
-    def test_is_there(self, kind: str, hops: int) -> None:
+    def test_exists(self, kind: str, hops: int) -> None:
         assert drafts(kind, hops)
 
-    def test_is_of_its_kind_and_rests_on_as_many_pages_as_hops(self, kind: str, hops: int) -> None:
+    def test_has_its_kind_and_one_page_per_hop(self, kind: str, hops: int) -> None:
         for draft in drafts(kind, hops):
             assert draft.kind == kind
             assert len(draft.order) == len(set(draft.order)) == hops
 
-    def test_has_facts_of_all_its_pages_and_of_no_other(self, kind: str, hops: int) -> None:
+    def test_has_facts_of_exactly_its_pages(self, kind: str, hops: int) -> None:
         for draft in drafts(kind, hops):
             assert {page for page, _ in draft.facts} == set(draft.order)
             assert len(draft.facts) == len(set(draft.facts))
             assert all(0 <= sid < len(TEXTS[TITLES[page]]) for page, sid in draft.facts)
 
-    def test_every_run_of_text_is_from_a_sentence_that_is_among_the_facts(self, kind: str, hops: int) -> None:
+    def test_every_part_is_from_a_fact(self, kind: str, hops: int) -> None:
         for draft in drafts(kind, hops):
             for part in draft.parts:
                 if part.page == GLUE:
@@ -82,7 +82,7 @@ class TestEveryDraft:
             assert draft.text.endswith(".")
             assert draft.text.count(". ") == 0
 
-    def test_is_the_same_for_the_same_numbers_drawn(self, kind: str, hops: int) -> None:
+    def test_is_the_same_for_the_same_random_numbers(self, kind: str, hops: int) -> None:
         assert tuple(drafted(graph(), kind, hops)) == drafts(kind, hops)
 
 
@@ -108,7 +108,7 @@ class TestNamed:
 
 class TestAsk:
     @pytest.mark.parametrize(("kind", "hops"), [(CHAIN, 2), (CHAIN, 3), (CHAIN, 4), (BRIDGE, 2), (BRIDGE, 3)])
-    def test_the_last_page_asks_for_one_more_that_its_sentence_names_in_full(self, kind: str, hops: int) -> None:
+    def test_asks_for_a_page_that_the_last_sentence_names(self, kind: str, hops: int) -> None:
         found = drafts(kind, hops, ask=True)
         assert found
         for draft in found:
@@ -142,7 +142,7 @@ class TestComparison:
             assert (" before " in draft.text, " after " in draft.text) == (first < last, first > last)
             assert (" before " in draft.opposite, " after " in draft.opposite) == (first > last, first < last)
 
-    def test_is_between_two_of_a_kind_that_began_alike(self) -> None:
+    def test_compares_two_pages_of_one_kind(self) -> None:
         for draft in drafts(COMPARISON, 2):
             one, two = (graph().pages[number] for number in draft.order)
             assert one.kind == two.kind
@@ -162,7 +162,7 @@ class TestComparison:
             "Tarnby was founded after Brenholt.",
         }
 
-    def test_the_same_year_is_said_to_be_the_same(self) -> None:
+    def test_equal_years_are_stated_as_equal(self) -> None:
         texts = {name: [f"{name} is a town in Corvia.", "It was founded in 1288."] for name in ("Brenholt", "Tarnby")}
         found = list(drafted(graph_of(**texts), COMPARISON, 2))
         assert found[0].text == "Brenholt was founded in the same year as Tarnby."
@@ -170,7 +170,7 @@ class TestComparison:
 
 
 class TestCandidates:
-    def test_only_they_can_be_drafted_about(self) -> None:
+    def test_drafts_exist_only_for_candidates(self) -> None:
         maker = drafter(graph())
         for kind in KINDS:
             for hops in (2, 3, 4, 5):
@@ -178,6 +178,6 @@ class TestCandidates:
                     if page.number not in maker.candidates(kind, hops):
                         assert maker.draft(kind, page, hops, random.Random(0)) is None, (kind, hops, page.title)
 
-    def test_there_is_none_of_a_length_that_a_kind_does_not_have(self) -> None:
+    def test_no_candidates_for_a_length_outside_the_kind(self) -> None:
         maker = drafter(graph())
         assert maker.candidates(TREE, 2) == maker.candidates(INTERSECTION, 2) == maker.candidates(COMPARISON, 4) == []

@@ -1,4 +1,4 @@
-"""True drafts turned into false ones: one change each, to what the page does not bear out."""
+"""False drafts: one change each, which the page does not support."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class TestRefuted:
             assert false.draft.facts == true.facts
             assert (false.draft.order, false.draft.named) == (true.order, true.named)
 
-    def test_another_number_stands_nowhere_on_the_page(self) -> None:
+    def test_the_other_number_is_not_on_the_page(self) -> None:
         for true, false in refuted():
             if false.how == NUMBER:
                 ((one, two),) = changed(true, false.draft)
                 (_, (new,)) = difference(one.text, two.text)
                 assert new.strip(",.") not in graph().texts[one.page]
 
-    def test_another_entity_is_of_the_same_kind_and_a_stranger_to_the_page(self) -> None:
+    def test_the_other_entity_has_the_kind_and_no_link_to_the_page(self) -> None:
         names = {page.name: page for page in graph().pages}
         for true, false in refuted():
             if false.how == ENTITY:
@@ -93,7 +93,7 @@ class TestRefuted:
                 assert new.number not in graph().pages[one.page].links
                 assert new.name not in graph().texts[one.page]
 
-    def test_another_relation_is_the_opposite_and_stands_nowhere_on_the_page(self) -> None:
+    def test_the_other_relation_is_the_opposite_and_not_on_the_page(self) -> None:
         for true, false in refuted():
             if false.how == RELATION:
                 ((one, two),) = changed(true, false.draft)
@@ -108,13 +108,13 @@ class TestRefuted:
                 turned = {"before": "after", "after": "before"}
                 assert false.draft.text == " ".join(turned.get(word, word) for word in true.text.split())
 
-    def test_what_joined_and_left_may_not_be_exchanged(self) -> None:
+    def test_joined_and_left_are_not_exchanged(self) -> None:
         found = graph_of(Bob_Low=["Bob Low (born 1940) is a poet.", "He joined the navy.", "He left the navy."])
         part = Part("joined the navy", 0, 1)
         draft = Draft(CHAIN, (Part("Bob Low"),), (part,), ((0, 1),), (0,), (0,))
         assert falsifier(found).refute(draft, random.Random(0)) is None
 
-    def test_what_has_nothing_to_change_is_not_refuted(self) -> None:
+    def test_a_draft_without_changeable_words_is_not_refuted(self) -> None:
         found = graph_of(Bob_Low=["Bob Low (born 1940) is a poet.", "He wrote many poems."])
         draft = Draft(CHAIN, (Part("Bob Low"),), (Part("wrote many poems", 0, 1),), ((0, 1),), (0,), (0,))
         assert falsifier(found).refute(draft, random.Random(0)) is None
@@ -131,7 +131,7 @@ class TestRefuted:
         ("It has a stand.", "Bob Low played for Tarnby United."),
         ("It was led by Bob Low.", None),
     ])  # fmt: skip
-    def test_an_entity_is_not_changed_to_one_that_speaks_of_the_page(self, said: str, text: str | None) -> None:
+    def test_an_entity_that_mentions_the_page_is_not_used(self, said: str, text: str | None) -> None:
         found = graph_of(
             Bob_Low=["Bob Low (born 1940) is a footballer.", "He played for Brenholt Rovers."],
             Brenholt_Rovers=["Brenholt Rovers is a football club."],
@@ -170,14 +170,14 @@ class TestNotEnough:
             assert {page for page, _ in false.draft.facts} == set(true.order)
             assert len(set(false.draft.facts)) == len(false.draft.facts)
 
-    def test_says_nothing_of_which_the_page_speaks(self) -> None:
+    def test_is_not_stated_by_the_page(self) -> None:
         for true, false in unsettled():
             ((one, two),) = changed(true, false.draft)
             telling = [word.strip(",") for word in two.text.split() if word[0].isupper() or word[0].isdigit()]
             assert telling
             assert not any(word in graph().texts[one.page] for word in telling)
 
-    def test_a_town_is_not_said_to_be_founded_in_another_year(self) -> None:
+    def test_a_founding_year_is_not_borrowed(self) -> None:
         texts = {
             name: [f"{name} is a town in Corvia.", f"It was founded in {year} by monks.", "It has a harbour."]
             for name, year in (("Brenholt", 1288), ("Tarnby", 1402))

@@ -1,4 +1,4 @@
-"""Questions with a gap: what may be left out of a statement, how it is asked for, and where the answer stands."""
+"""Questions with a gap: the gap, its question word, and the place of the answer."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ def without_kind(title: str, kind: str) -> list[Page]:
 
 
 class TestNames:
-    def test_a_page_is_asked_for_by_its_kind_and_a_person_by_who(self) -> None:
+    def test_pages_are_asked_by_kind_and_people_by_who(self) -> None:
         assert found("grew up in Quillham", "Quillham") == {("grew up in which town", "Quillham")}
         assert found("studied under Mara Ellwood", "Mara Ellwood") == {("studied under who", "Mara Ellwood")}
 
     @pytest.mark.parametrize("kind", ["", "southernmost", "entity"])
-    def test_a_page_whose_kind_is_no_noun_is_asked_for_by_what(self, kind: str) -> None:
+    def test_a_page_without_a_noun_is_asked_by_what(self, kind: str) -> None:
         pages = without_kind("Quillham", kind)
         assert found("grew up in Quillham", "Quillham", pages=pages) == {("grew up in what", "Quillham")}
 
-    def test_a_name_without_a_page_is_asked_for_by_what(self) -> None:
+    def test_a_name_without_a_page_is_asked_by_what(self) -> None:
         assert found("published the poems of Clara Hadley") == {("published the poems of what", "Clara Hadley")}
         assert found("studied at the University of the Arts") == {("studied at what", "University of the Arts")}
 
     @pytest.mark.parametrize("doing", ["was directed by", "was composed by", "married"])
-    def test_or_by_who_where_only_people_do_that(self, doing: str) -> None:
+    def test_or_by_who_after_verbs_of_people(self, doing: str) -> None:
         assert found(f"{doing} Clara Hadley") == {(f"{doing} who", "Clara Hadley")}
 
-    def test_what_leads_up_to_a_name_goes_with_it(self) -> None:
+    def test_words_that_lead_up_to_a_name_are_left_out(self) -> None:
         assert found("was screened at the Corona Theatre") == {("was screened at what", "Corona Theatre")}
         assert found('appeared in "Winter Ferries"', "Winter Ferries") == {
             ("appeared in which novel", "Winter Ferries")
@@ -93,7 +93,7 @@ class TestNames:
             "won many prizes",
         ],
     )
-    def test_a_part_of_a_name_is_not_asked_for_nor_what_is_none(self, text: str) -> None:
+    def test_parts_of_names_are_no_gaps(self, text: str) -> None:
         assert not found(text)
 
 
@@ -133,7 +133,7 @@ class TestNumbers:
 
 
 class TestGap:
-    def test_asks_for_what_a_gold_sentence_says_word_for_word(self) -> None:
+    def test_the_answer_is_in_a_gold_sentence_word_for_word(self) -> None:
         made = 0
         for draft in (*drafts(CHAIN, 2), *drafts(BRIDGE, 3), *drafts(TREE, 3), *drafts(CHAIN, 3, named=False)):
             question = asked(draft)
@@ -158,7 +158,7 @@ class TestGap:
             assert (changed.mentions, changed.whole) == ((), False), "its words are not what the page says any more"
             assert question.text == question.draft.question
 
-    def test_the_answer_stands_on_a_page_that_is_not_named(self) -> None:
+    def test_the_answer_is_on_a_page_that_is_not_named(self) -> None:
         for draft in (*drafts(CHAIN, 2), *drafts(TREE, 3)):
             for seed in range(4):
                 question = asked(draft, seed)
@@ -166,13 +166,13 @@ class TestGap:
                     (changed,) = set(question.draft.parts) - set(draft.parts)
                     assert changed.page not in draft.named
 
-    def test_nothing_is_left_out_of_what_only_tells_which_one_is_meant(self) -> None:
+    def test_parts_that_only_identify_a_page_have_no_gap(self) -> None:
         for draft in (*drafts(BRIDGE, 2), *drafts(CHAIN, 2, named=False)):
             for seed in range(4):
                 question = asked(draft, seed)
                 assert question is None or question.draft.subject == draft.subject
 
-    def test_a_question_does_not_give_its_answer_away_by_half(self) -> None:
+    def test_a_question_contains_no_part_of_its_answer(self) -> None:
         page, said = NUMBERS["Quillham"], "was named after Clara Hadley"
         whole = Part(said, page, 0)
         draft = Draft(CHAIN, (Part("Ada Roe"),), (Part("lives in a town that "), whole), ((page, 0),), (0, page), (0,))
@@ -189,7 +189,7 @@ class TestGap:
         for draft in others:
             assert asked(draft) is None
 
-    def test_nor_has_one_whose_answer_the_page_spells_otherwise(self) -> None:
+    def test_answers_spelt_otherwise_on_the_page_are_no_gaps(self) -> None:
         with_gaps = [draft for draft in drafts(CHAIN, 2) if asked(draft)]
         assert with_gaps
         assert all(gap(draft, PAGES, lambda _: "", random.Random(0)) is None for draft in with_gaps)
@@ -199,7 +199,7 @@ class TestSynthesis:
     def made(self, **settings: Any) -> list[Claim]:
         return list(synthesize(GRAPH, SynthesisConfig(limit=300, solved=1, **settings)))
 
-    def test_all_questions_but_comparisons_may_be_gaps(self) -> None:
+    def test_all_questions_except_comparisons_can_be_gaps(self) -> None:
         made = self.made(questions=1, gaps=1)
         texts = {page.pid: TEXTS[page.title] for page in PAGES}
         assert {claim.kind for claim in made} >= {CHAIN, BRIDGE, TREE, COMPARISON}
@@ -215,7 +215,7 @@ class TestSynthesis:
         made = [claim for claim in self.made(questions=1, gaps=0.3) if claim.kind != COMPARISON]
         assert 0.15 < sum(claim.made == GAP for claim in made) / len(made) < 0.45
 
-    def test_one_word_of_one_sentence_is_not_asked_for_over_and_over(self) -> None:
+    def test_the_same_gap_is_asked_for_a_limited_number_of_times(self) -> None:
         made = [claim for claim in self.made(questions=1, gaps=1) if claim.made == GAP]
         times = Counter(
             (piece["id"], piece["sid"], claim.answer)
@@ -225,12 +225,12 @@ class TestSynthesis:
         )
         assert max(times.values()) <= MOST_ASKED
 
-    def test_without_a_share_everything_is_as_it_was_before_there_were_gaps(self) -> None:
+    def test_without_a_share_there_are_no_gaps(self) -> None:
         made = [claim.to_json() for claim in self.made(questions=0.5)]
         digest = hashlib.sha256(json.dumps(made).encode()).hexdigest()[:16]
         assert (len(made), digest) == (208, "90af4cf43da21032"), "of the code before gaps.py, by these lines"
 
     @pytest.mark.parametrize("share", [1.5, -0.1])
-    def test_what_is_no_share_is_refused(self, share: float) -> None:
+    def test_an_invalid_share_is_refused(self, share: float) -> None:
         with pytest.raises(ConfigError, match=rf"gaps = {share}; expected a share between 0 and 1"):
             SynthesisConfig(gaps=share)

@@ -1,4 +1,4 @@
-"""How the pages of a corpus come to speak of each other."""
+"""Mentions between the pages of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a text speaks of other passages."""
+"""Mentions of other passages in texts."""
 
 from __future__ import annotations
 

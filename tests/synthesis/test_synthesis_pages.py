@@ -1,4 +1,4 @@
-"""What a passage is read as: what it is about, and what is said of that."""
+"""The subject of a passage, and statements about it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class TestBegun:
             ("Ada Roe was a poet.", None),
         ],
     )
-    def test_a_person_s_birth_stands_in_the_bracket_of_the_subject(self, first: str, year: int | None) -> None:
+    def test_a_birth_is_in_the_bracket_of_the_subject(self, first: str, year: int | None) -> None:
         page = page_of("Ada Roe", first, "She lived in Corvia.")
         assert page.begun == (None if year is None else ("born", year, 0))
 

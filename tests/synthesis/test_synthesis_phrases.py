@@ -1,4 +1,4 @@
-"""How a description takes the place of a name, and what a description may say."""
+"""Descriptions that replace names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from small_encyclopaedia import graph
 
 
 def clause_of(text: str) -> tuple[Clause, Mention]:
-    """A clause in whose text the mention stands in brackets."""
+    """A clause with the mention in brackets."""
     start, end = text.index("["), text.index("]") - 1
     mention = Mention(start, end, 0)
     return Clause(1, text.replace("[", "").replace("]", ""), (mention,)), mention
@@ -35,7 +35,7 @@ class TestSlot:
             ("worked with Bob and [Anders Roque]", "worked with Bob and"),
         ],
     )
-    def test_is_after_the_preposition_or_the_verb_that_leads_up_to_a_name(self, text: str, kept: str) -> None:
+    def test_starts_after_the_preposition_or_verb_before_a_name(self, text: str, kept: str) -> None:
         clause, mention = clause_of(text)
         place = slot(clause, mention)
         assert place is not None
@@ -56,7 +56,7 @@ class TestSlot:
         assert slot(*clause_of(text)) is None
 
 
-def test_a_part_of_a_clause_has_the_mentions_that_lie_in_it() -> None:
+def test_a_part_of_a_clause_has_its_mentions() -> None:
     page = graph().pages[7]
     (clause,) = [clause for clause in page.clauses if clause.text.startswith("taught")]
     whole, cut = part_of(page, clause), part_of(page, clause, 7)
@@ -69,7 +69,7 @@ def test_a_part_of_a_clause_has_the_mentions_that_lie_in_it() -> None:
 
 class TestLeaks:
     @pytest.mark.parametrize("text", ["A town near Toledo.", "The class of 1984 met."])
-    def test_a_capitalised_word_or_a_number_of_the_name_gives_it_away(self, text: str) -> None:
+    def test_capitalised_words_and_numbers_of_a_name_leak(self, text: str) -> None:
         assert leaks(text, "University of Toledo 1984")
 
     @pytest.mark.parametrize("text", ["A university of note.", "Toledoans met.", "In 19845."])
@@ -83,7 +83,7 @@ def describer(deepest: int = 4) -> Describer:
 
 class TestDescriber:
     @pytest.mark.parametrize("hops", [1, 2, 3])
-    def test_a_description_rests_on_as_many_pages_and_names_none_of_them(self, hops: int) -> None:
+    def test_a_description_rests_on_as_many_pages_and_names_none(self, hops: int) -> None:
         made, described = 0, describer()
         for page in graph().pages:
             for seed in range(6):
@@ -98,7 +98,7 @@ class TestDescriber:
                 assert not names_any(phrase.text, [page.name])
         assert made >= 20
 
-    def test_never_speaks_of_a_page_that_is_used(self) -> None:
+    def test_never_mentions_a_used_page(self) -> None:
         brenholt, described = 11, describer()
         for page in graph().pages:
             phrase = described.describe(page, 2, frozenset({brenholt}), random.Random(0))
@@ -110,7 +110,7 @@ class TestDescriber:
         assert reach["Brenholt"] >= 2
         assert max(describer(2).reach) == 2
 
-    def test_what_it_cannot_reach_it_does_not_describe(self) -> None:
+    def test_depths_beyond_reach_are_not_described(self) -> None:
         described = describer()
         for page in graph().pages:
             if described.reach[page.number] < 3:

@@ -1,4 +1,4 @@
-"""What a claim must be like to be kept."""
+"""Checks of synthetic claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TestReadsWell:
             'A film that was adapted from "Dune" won a prize.',
         ],
     )
-    def test_what_nothing_speaks_against(self, text: str) -> None:
+    def test_plain_claims_read_well(self, text: str) -> None:
         assert reads_well(text)
 
     @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ class TestReadsWell:
             ("A man who saw a man who saw a man who saw a man who saw a man who saw a man who sang.", "nested too deep"),
         ],
     )  # fmt: skip
-    def test_what_shows_that_it_was_put_together(self, text: str, why: str) -> None:
+    def test_visible_seams_do_not_read_well(self, text: str, why: str) -> None:
         assert not reads_well(text), why
 
 
@@ -46,7 +46,7 @@ class TestNamesAny:
     @pytest.mark.parametrize(
         "text", ["In New York, a man.", "in NEW YORK", "the New-York man", "New York", "(New York)", 'a "New York" man']
     )
-    def test_a_name_stands_word_for_word_in_any_case_and_punctuation(self, text: str) -> None:
+    def test_names_match_in_any_case_and_punctuation(self, text: str) -> None:
         assert names_any(text, ["Paris", "New York"])
 
     @pytest.mark.parametrize("text", ["New Yorkers", "In York a new man", "Anew York", ""])

@@ -1,4 +1,4 @@
-"""Questions made of drafts, and where their answers stand."""
+"""Questions made from drafts, and their answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gold(draft: Draft) -> list[str]:
 
 
 class TestInPlace:
-    def test_asks_for_an_entity_that_stands_in_a_gold_sentence(self) -> None:
+    def test_asks_for_an_entity_in_a_gold_sentence(self) -> None:
         for draft in [*drafts(CHAIN, 2, ask=True), *drafts(BRIDGE, 3, ask=True)]:
             question = questions.in_place(draft, PAGES)
             assert question is not None
@@ -37,12 +37,12 @@ class TestInPlace:
             assert any(question.answer in sentence for sentence in gold(draft))
             assert question.answer not in question.text
 
-    def test_asks_for_nothing_where_the_draft_does_not(self) -> None:
+    def test_asks_nothing_if_the_draft_does_not(self) -> None:
         assert all(questions.in_place(draft, PAGES) is None for draft in drafts(CHAIN, 2))
 
 
 class TestYear:
-    def test_asks_when_what_a_bridge_speaks_of_began(self) -> None:
+    def test_asks_when_the_subject_of_a_bridge_began(self) -> None:
         found = [(draft, questions.year(draft, PAGES)) for draft in drafts(BRIDGE, 2)]
         assert any(question for _, question in found)
         for draft, question in found:
@@ -57,7 +57,7 @@ class TestYear:
             assert question.draft.order == draft.order
             assert question.answer not in question.text
 
-    def test_asks_it_of_no_other_draft(self) -> None:
+    def test_asks_no_year_of_other_drafts(self) -> None:
         others = [*drafts(BRIDGE, 3), *drafts(CHAIN, 2), *drafts(COMPARISON, 2)]
         assert all(questions.year(draft, PAGES) is None for draft in others)
 
@@ -83,7 +83,7 @@ class TestYesOrNo:
         draft = Draft(CHAIN, (Part("Ada Roe"),), (Part("was born in a town", 0, 1),), ((0, 1),), (0,), (0,))
         assert questions.yes_or_no(draft, holds=True).text == "Was Ada Roe born in a town?"
 
-    def test_asks_about_other_statements_as_a_whole(self) -> None:
+    def test_asks_whether_other_statements_are_true(self) -> None:
         draft = Draft(CHAIN, (Part("the Aske River"),), (Part("flows on", 0, 1),), ((0, 1),), (0,), (0,))
         assert questions.yes_or_no(draft, holds=True).text == "Is it true that the Aske River flows on?"
 
@@ -92,7 +92,7 @@ class TestYesOrNo:
         draft = Draft(TREE, (Part("Ada Roe"),), said, ((0, 1), (0, 2)), (0,), (0,))
         assert questions.yes_or_no(draft, holds=True).text.startswith("Is it true that Ada Roe was born")
 
-    def test_the_answer_says_whether_it_holds(self) -> None:
+    def test_the_answer_is_yes_if_the_statement_is_true(self) -> None:
         (draft, *_) = drafts(CHAIN, 2)
         assert questions.yes_or_no(draft, holds=True).answer == "yes"
         assert questions.yes_or_no(draft, holds=False).answer == "no"

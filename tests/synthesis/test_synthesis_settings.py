@@ -1,4 +1,4 @@
-"""What may be asked of a synthesis."""
+"""Settings of a synthesis."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_defaults_are_shares_that_sum_to_one() -> None:
         ({"labels": {"supported": math.nan}}, "shares of labels"),
     ],
 )
-def test_what_cannot_hold_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SynthesisConfig(**given)
 

@@ -1,4 +1,4 @@
-"""The rank that a plain search over words gives the hardest gold passage, against BM25 written out."""
+"""The worst rank of a gold passage in a word search, against BM25 written out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scores(texts: list[str], query: str) -> list[float]:
 
 
 def is_rank(rank: int, found: list[float], gold: list[int]) -> bool:
-    """Whether so many score as well as the worst of the gold ones, up to rounding."""
+    """Whether the rank is the number of passages that score as high as the worst gold one, up to rounding."""
     least = min(found[number] for number in gold)
     return sum(score > least + 1e-4 for score in found) < rank <= sum(score >= least - 1e-4 for score in found)
 
@@ -64,7 +64,7 @@ def test_ranks_are_those_of_bm25_for_texts_of_many_lengths() -> None:
     )
 
 
-def test_the_passage_that_is_found_last_counts() -> None:
+def test_the_worst_rank_counts() -> None:
     search = SingleHop(["ash ash", "ash oak", *(f"tree{number}" for number in range(38))])
     assert search.hardest_ranks(["ash", "oak ash", "ash"], [[0], [1], [0, 1]]).tolist() == [1, 1, 2]
 
@@ -73,7 +73,7 @@ def test_a_passage_that_shares_no_word_comes_after_all_others() -> None:
     assert SingleHop(["ash", "oak", "elm"]).hardest_ranks(["ash", "nothing"], [[0, 2], [1]]).tolist() == [3, 3]
 
 
-def test_passages_that_score_alike_are_all_looked_through() -> None:
+def test_ties_count_as_ranked_before() -> None:
     texts = ["ash", "ash", *(f"tree{number}" for number in range(38))]
     assert SingleHop(texts).hardest_ranks(["ash"], [[0]]).tolist() == [2]
 
@@ -83,7 +83,7 @@ def test_common_words_find_nothing() -> None:
     assert SingleHop(texts).hardest_ranks(["the tree", "the ash"], [[1], [0]]).tolist() == [20, 1]
 
 
-def test_empty_passages_and_no_questions_are_no_trouble() -> None:
+def test_empty_passages_and_no_questions_are_allowed() -> None:
     assert SingleHop(["", "", "ash"]).hardest_ranks(["ash"], [[2]]).tolist() == [1]
     assert SingleHop(["ash"]).hardest_ranks([], []).shape == (0,)
     assert SingleHop([]).hardest_ranks([], []).dtype == np.int64

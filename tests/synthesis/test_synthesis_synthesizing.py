@@ -1,4 +1,4 @@
-"""Claims and questions as they come out: what each must be, and how many of which."""
+"""Synthesized claims and questions: their properties, and their shares."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestEveryClaim:
             assert claim.hops == len(claim.gold) == len(set(claim.gold))
             assert sorted(claim.order) == sorted(claim.gold)
 
-    def test_facts_are_sentences_of_all_gold_passages_and_of_no_other(self) -> None:
+    def test_facts_are_sentences_of_exactly_the_gold_passages(self) -> None:
         for claim in everything():
             assert {pid for pid, _ in claim.facts} == set(claim.gold)
             assert len(set(claim.facts)) == len(claim.facts)
@@ -58,24 +58,24 @@ class TestEveryClaim:
             assert (claim.label is None) != (claim.answer is None)
             assert claim.text.endswith("." if claim.label else "?")
 
-    def test_says_how_it_came_not_to_be_true(self) -> None:
+    def test_records_the_change_that_made_it_false(self) -> None:
         for claim in everything():
             false = claim.label in {REFUTED, NOT_ENOUGH} or claim.answer == "no"
             assert (claim.made is not None) == false
             assert (claim.made == "borrowed") == (claim.label == NOT_ENOUGH)
 
-    def test_an_answer_stands_in_a_gold_sentence_or_is_its_title(self) -> None:
+    def test_an_answer_is_in_a_gold_sentence_or_title(self) -> None:
         for claim in everything():
             if claim.answer not in {None, "yes", "no"}:
                 found = [f"{PASSAGES[pid].title} | {PASSAGES[pid].sentences[sid]}" for pid, sid in claim.facts]
                 assert any(str(claim.answer) in sentence for sentence in found), claim
 
-    def test_an_answer_is_given_away_by_comparisons_alone(self) -> None:
+    def test_only_comparisons_contain_their_answer(self) -> None:
         for claim in everything():
             if claim.answer not in {None, "yes", "no"} and claim.kind != COMPARISON:
                 assert not names_any(claim.text, [str(claim.answer)])
 
-    def test_pieces_tell_where_the_text_is_from(self) -> None:
+    def test_pieces_have_the_sources_of_the_text(self) -> None:
         for claim in everything():
             elsewhere = [piece for piece in claim.pieces if (piece["id"], piece["sid"]) not in claim.facts]
             assert len(elsewhere) == (claim.made == "borrowed")  # a borrowed clause is its lender's
@@ -86,7 +86,7 @@ class TestEveryClaim:
                 if claim.made is None and claim.kind != COMPARISON and claim.answer is None:
                     assert piece["text"].lower() in claim.text.lower()
 
-    def test_supported_claims_are_made_of_what_the_sentences_say(self) -> None:
+    def test_supported_claims_consist_of_gold_sentences(self) -> None:
         for claim in everything():
             if claim.label == SUPPORTED and claim.kind != COMPARISON:
                 for piece in claim.pieces:
@@ -135,14 +135,14 @@ class TestSeeds:
 
 class TestLimits:
     @pytest.mark.parametrize("limit", [1, 7, 50])
-    def test_as_many_as_were_asked_for(self, limit: int) -> None:
+    def test_the_limit_is_kept(self, limit: int) -> None:
         assert len(claims(limit=limit)) == limit
 
-    def test_a_page_starts_so_many_at_most(self) -> None:
+    def test_a_page_starts_at_most_per_page_claims(self) -> None:
         starts = Counter(claim.order[0] for claim in claims(per_page=2))
         assert max(starts.values()) == 2
 
-    def test_what_too_many_pages_mention_is_not_described(self) -> None:
+    def test_pages_with_too_many_mentions_are_not_described(self) -> None:
         (named,) = graph().mentioned.most_common(1)
         pid = graph().pages[named[0]].pid
         described = [claim for claim in claims(max_mentions=named[1] - 1) if claim.kind == CHAIN]
@@ -169,7 +169,7 @@ class TestShares:
         found = claims(limit=60, hops={2: 0.75, 3: 0.25}, kinds={CHAIN: 1.0}, labels={SUPPORTED: 1.0})
         assert 0.5 <= sum(claim.hops == 2 for claim in found) / len(found) <= 0.95
 
-    def test_what_a_corpus_cannot_give_is_made_up_for_by_the_rest(self) -> None:
+    def test_missing_kinds_are_made_up_for_by_others(self) -> None:
         found = claims(limit=30, hops={2: 0.1, 9: 0.9})
         assert Counter(claim.hops for claim in found) == {2: 30}
 
@@ -182,21 +182,21 @@ class TestShares:
 
 
 class TestSolved:
-    def test_a_share_of_one_keeps_all_and_none_leaves_those_that_one_search_does_not_solve(self) -> None:
+    def test_solved_claims_are_kept_by_their_share(self) -> None:
         depth = 5
         found = claims(solved=0.0, solved_depth=depth)
         assert found
         assert all(claim.rank is not None and claim.rank > depth for claim in found)
         assert any(claim.rank is not None and claim.rank <= depth for claim in everything())
 
-    def test_what_is_left_out_is_counted(self) -> None:
+    def test_dropped_claims_are_counted(self) -> None:
         synthesizer = Synthesizer(graph(), SynthesisConfig(limit=5000, solved=0.0, solved_depth=len(PASSAGES)))
         assert list(synthesizer.claims()) == []
         assert synthesizer.dropped["solved by one search"] > 50
 
 
 class TestAvoided:
-    def test_nothing_like_a_question_to_avoid_is_produced(self) -> None:
+    def test_claims_like_avoided_questions_are_dropped(self) -> None:
         first = everything()[:20]
         examples = [Example(claim.id, claim.text, claim.gold) for claim in first]
         numbers = {name_key(page.pid): [page.number] for page in graph().pages}
@@ -218,7 +218,5 @@ class TestNothing:
             {"Brenholt": ["Brenholt lies near Tarnby."], "Tarnby": ["Tarnby lies near Brenholt."]},
         ],
     )
-    def test_comes_of_passages_that_do_not_speak_of_each_other_or_say_what_they_are(
-        self, texts: dict[str, list[str]]
-    ) -> None:
+    def test_unrelated_or_undefined_passages_give_no_claims(self, texts: dict[str, list[str]]) -> None:
         assert list(synthesize(graph_of(**texts), SynthesisConfig())) == []

@@ -1,4 +1,4 @@
-"""What a synthesis came to, counted."""
+"""Counts of synthesized claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes of a run share, with hand-made ones in place of torchrun's (see the slow tests for those)."""
+"""Communication of processes, with hand-made ones in place of torchrun's (the slow tests use torchrun)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fakes import CORPUS, QUERIES, tiny_encoder
 
 @dataclass(frozen=True)
 class Beside(Processes):
-    """A process beside another whose tensors are known: zeros, unless given."""
+    """One of two processes; the other has the given tensors, or zeros."""
 
     size: int = 2
     others: list[Tensor] = field(default_factory=list)
@@ -27,41 +27,41 @@ class Beside(Processes):
         for tensor, other in zip(held, self.others or map(torch.zeros_like, held), strict=True):
             tensor.copy_((tensor + other) / 2)
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
+    def gather_columns(self, tensor: Tensor) -> Tensor:
         return torch.cat([self.others.pop(0), tensor], dim=1)
 
 
 @dataclass(frozen=True)
 class Before(Processes):
-    """A process whose tensors are kept for the one beside it."""
+    """A process that records its tensors for another one."""
 
     size: int = 2
     kept: list[Tensor] = field(default_factory=list)
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
+    def gather_columns(self, tensor: Tensor) -> Tensor:
         self.kept.append(tensor)
         return tensor
 
 
-def test_one_process_shares_with_nobody() -> None:
+def test_one_process_does_not_communicate() -> None:
     alone = Processes()
     assert alone.first
-    assert alone.own([1, 2, 3]) == [1, 2, 3]
-    assert alone.collected((1, 2)) == [1, 2]
-    assert alone.agreed("this") == "this"
+    assert alone.shard([1, 2, 3]) == [1, 2, 3]
+    assert alone.gather((1, 2)) == [1, 2]
+    assert alone.broadcast("this") == "this"
     tensor = torch.ones(2, 3)
-    assert alone.side_by_side(tensor) is tensor
+    assert alone.gather_columns(tensor) is tensor
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_shares_are_all_of_it_in_order(size: int) -> None:
+def test_shards_cover_all_items_in_order(size: int) -> None:
     items = list(range(5))
-    shares = [Processes(rank, size).own(items) for rank in range(size)]
+    shares = [Processes(rank, size).shard(items) for rank in range(size)]
     assert [item for share in shares for item in share] == items
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_what_torchrun_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.delenv("RANK", raising=False)
     assert (started_processes(), is_first()) == (1, True)
@@ -70,7 +70,7 @@ def test_what_torchrun_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (started_processes(), is_first()) == (4, False)
 
 
-def test_gradients_are_averaged_and_what_none_reached_has_none() -> None:
+def test_gradients_are_averaged_and_unreached_ones_stay_none() -> None:
     module = nn.ModuleDict({"both": nn.Linear(1, 1, bias=False), "other": nn.Linear(1, 1, bias=False)})
     module["neither"] = nn.Linear(1, 1, bias=False)
     both, other, neither = (module[name].weight for name in ("both", "other", "neither"))
@@ -84,7 +84,7 @@ def test_gradients_are_averaged_and_what_none_reached_has_none() -> None:
 
 
 @pytest.mark.parametrize("k", [3, 100])
-def test_two_processes_find_what_one_finds(k: int, tmp_path: Path) -> None:
+def test_two_processes_find_the_same_passages_as_one(k: int, tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path, query_focus=12, facts_focus=3)
     corpus = TokenisedCorpus.of(encoder.inputs, CORPUS)
     gone = [{"p0", "p1"}, set(), {"p7"}]
@@ -97,7 +97,7 @@ def test_two_processes_find_what_one_finds(k: int, tmp_path: Path) -> None:
         assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-4)
 
 
-def test_more_processes_than_passages(tmp_path: Path) -> None:
+def test_more_processes_than_passages_work(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path, query_focus=12, facts_focus=3)
     corpus = TokenisedCorpus.of(encoder.inputs, CORPUS[:1])
     last = ExactIndex(encoder, corpus, Before(1))

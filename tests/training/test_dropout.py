@@ -1,4 +1,4 @@
-"""A rate that is set stands in for all of a model's own while it learns, and they are back afterwards."""
+"""Overriding the dropout rates of a model, and restoring them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
-from baleen.training.loop.optimizer import dropping
+from baleen.training.loop.optimizer import override_dropout
 from training_fakes import Toy, settings, train
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 40}
@@ -31,23 +31,23 @@ def rates(model: nn.Module) -> list[float]:
 
 
 @pytest.mark.parametrize("made", [bert, modern_bert])
-def test_without_dropout_a_model_that_learns_makes_what_it_would_make_at_rest(made: Callable[[], nn.Module]) -> None:
+def test_without_dropout_training_and_evaluation_agree(made: Callable[[], nn.Module]) -> None:
     model, ids = made(), torch.arange(12).view(2, 6)
     with torch.no_grad():
         at_rest = model.eval()(ids).last_hidden_state
         model.train()
-        with dropping(model, 0.0):
+        with override_dropout(model, 0.0):
             assert torch.allclose(model(ids).last_hidden_state, at_rest, atol=1e-6)
         assert not torch.allclose(model(ids).last_hidden_state, at_rest, atol=1e-2)
 
 
-def test_every_rate_is_its_own_again_even_after_an_error() -> None:
+def test_dropout_rates_are_restored_even_after_an_error() -> None:
     model = bert()
     own = rates(model)
     assert set(own) == {0.2, 0.3}
 
     def fail() -> None:
-        with dropping(model, 0.7):
+        with override_dropout(model, 0.7):
             assert set(rates(model)) == {0.7}
             raise RuntimeError
 
@@ -56,15 +56,15 @@ def test_every_rate_is_its_own_again_even_after_an_error() -> None:
     assert rates(model) == own
 
 
-def test_none_leaves_a_model_as_it_is() -> None:
+def test_none_keeps_the_dropout_rates() -> None:
     toy = Toy(dropout=0.4)
-    with dropping(toy, None):
+    with override_dropout(toy, None):
         assert toy.dropout.p == 0.4
     assert toy.dropout.p == 0.4
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_run_learns_with_the_rate_that_it_is_told(tmp_path: Path) -> None:
+def test_training_uses_the_given_dropout_rate(tmp_path: Path) -> None:
     own, _ = train(tmp_path / "own", toy=Toy(dropout=0.0))
     told, task = train(tmp_path / "told", settings(dropout=0.0), toy=Toy(dropout=0.4))
     other, _ = train(tmp_path / "other", toy=Toy(dropout=0.4))

@@ -1,4 +1,4 @@
-"""What a run notes of where it is done: device, versions, commit; once for each place that it is done in."""
+"""The environment records of a run: device, versions, commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """With one commit of sources/module.py; an installed package in installed/ is ignored."""
+    """A repository with one commit of sources/module.py; installed/ is ignored."""
     for name in ("sources", "installed"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "module.py").write_text("one\n")
@@ -46,7 +46,7 @@ def test_the_commit_is_that_of_the_sources(repository: Path) -> None:
     assert commit(repository / "sources") == {"commit": head, "changed": False}
 
 
-def test_sources_that_differ_from_their_commit_say_so(repository: Path) -> None:
+def test_changed_sources_are_recorded(repository: Path) -> None:
     (repository / "elsewhere.txt").write_text("new\n")
     assert commit(repository / "sources")["changed"] is False, "what lies elsewhere is no source"
     (repository / "sources" / "new.py").write_text("new\n")
@@ -56,11 +56,11 @@ def test_sources_that_differ_from_their_commit_say_so(repository: Path) -> None:
     assert commit(repository / "sources")["changed"] is True
 
 
-def test_a_repository_that_an_installed_package_lies_in_is_not_its_own(repository: Path) -> None:
+def test_a_repository_around_an_installed_package_is_ignored(repository: Path) -> None:
     assert commit(repository / "installed") == {"commit": None, "changed": None}
 
 
-def test_without_a_repository_the_commit_is_not_known_unless_somebody_says(
+def test_without_a_repository_the_commit_comes_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -69,12 +69,12 @@ def test_without_a_repository_the_commit_is_not_known_unless_somebody_says(
     assert commit(tmp_path) == {"commit": "abc123", "changed": None}
 
 
-def test_without_git_the_commit_is_not_known(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_the_commit_is_unknown(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert commit(repository / "sources") == {"commit": None, "changed": None}
 
 
-def test_each_environment_is_noted_once_and_in_order(tmp_path: Path) -> None:
+def test_each_environment_is_recorded_once_in_order(tmp_path: Path) -> None:
     first = {"date": "2026-11-15", "device": "one"}
     note_environment(tmp_path, first)
     stamp = (tmp_path / ENVIRONMENT).stat().st_mtime_ns
@@ -86,7 +86,7 @@ def test_each_environment_is_noted_once_and_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "half of", "[]", "{}", '{"environments": 3}', '{"environments": [3]}'])
-def test_what_cannot_be_read_is_nothing_and_keeps_no_run_from_going_on(content: str | None, tmp_path: Path) -> None:
+def test_an_unreadable_file_of_environments_is_ignored(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / ENVIRONMENT).write_text(content)
     assert read_environments(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Sentences that a question was likely made from, where its file names passages alone."""
+"""Likely gold sentences of datasets that annotate passages alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from baleen.training.cross_encoder.likely_sentences import (
     likelihood_scorer,
     likelihoods,
     likely_sentences,
-    shared_words,
+    word_overlaps,
 )
 from baleen.training.hop_order.evidence_match import contains, content_words, is_extractive, title_overlap
 
@@ -44,17 +44,17 @@ def chosen(text: str, pid: str, *gold: str, answer: str | None = None, most: int
     return list(likely_sentences(PASSAGES.__getitem__, most)(example, PASSAGES[pid]))
 
 
-def test_words_of_the_question_tell() -> None:
+def test_sentences_with_words_of_the_question_are_likely() -> None:
     assert chosen("A chemist of 1950 wrote it.", "orlova", "orlova") == [0, 1]
     assert chosen("Someone born in 1950 wrote it.", "orlova", "orlova") == [1]
 
 
-def test_a_sentence_that_names_another_gold_passage_leads_on() -> None:
+def test_naming_another_gold_passage_makes_a_sentence_likely() -> None:
     assert chosen("What of Lena Orlova?", "orlova") == [3]
     assert chosen("What of Lena Orlova?", "orlova", "orlova") == [0], "nothing tells: the first one"
 
 
-def test_a_sentence_with_the_answer_is_likely_and_yes_is_no_answer() -> None:
+def test_a_sentence_with_the_answer_is_likely() -> None:
     assert chosen("Who?", "vardal", answer="Ivo Brandt") == [1, 2]
     assert chosen("Who wrote an opera?", "vardal", answer="Ivo Brandt") == [2]
     assert chosen("Is it?", "vardal", answer="yes") == [0]
@@ -64,7 +64,7 @@ def test_the_passages_own_title_does_not_count() -> None:
     assert chosen("Did Lena Orlova live in 1950?", "orlova", "orlova") == [1]
 
 
-def test_at_most_so_many_and_only_those_that_are_close() -> None:
+def test_number_of_likely_sentences_is_limited() -> None:
     text = "A rector of the opera house was built by Ivo Brandt who wrote an opera"
     assert chosen(text, "vardal", most=1) == [1]
     assert len(chosen(text, "vardal", most=2)) <= 2
@@ -74,13 +74,13 @@ def test_blank_sentences_are_never_chosen() -> None:
     assert chosen("Blank?", "blank", "blank") == chosen("Empty?", "empty", "empty") == []
 
 
-def test_a_choice_is_of_its_question_alone() -> None:
+def test_choices_do_not_depend_on_other_questions() -> None:
     choose = likely_sentences(PASSAGES.__getitem__)
     first, second = (Example(str(n), text, ("orlova",)) for n, text in enumerate(("A chemist?", "Born in 1950?")))
     assert [list(choose(each, PASSAGES["orlova"])) for each in (first, second, first)] == [[0], [1], [0]]
 
 
-def test_as_a_scorer_it_tells_gold_sentences() -> None:
+def test_likelihood_scorer_finds_gold_sentences() -> None:
     example = Example("q", "Who was born in 1950?", ("orlova", "vardal"))
     scorer = likelihood_scorer([example], PASSAGES.__getitem__)
     passage = PASSAGES["orlova"]
@@ -90,8 +90,8 @@ def test_as_a_scorer_it_tells_gold_sentences() -> None:
 
 
 @given(st.sampled_from(sorted(PASSAGES)), st.lists(st.sampled_from(WORDS), max_size=9), st.sampled_from(ANSWERS))
-def test_scores_are_those_of_the_definition(pid: str, asked: list[str], answer: str | None) -> None:
-    """Sentence by sentence and word by word."""
+def test_likelihoods_match_the_definition(pid: str, asked: list[str], answer: str | None) -> None:
+    """The expected scores are computed by sentence and word."""
     example, passage = Example("q", " ".join(asked), ("orlova", "vardal"), answer=answer), PASSAGES[pid]
     title = content_words(passage.title)
     left = content_words(example.text) - title
@@ -103,11 +103,11 @@ def test_scores_are_those_of_the_definition(pid: str, asked: list[str], answer: 
         expected.append(score + 0.5 * (is_extractive(answer) and contains(sentence, answer or "")))
     assert likelihoods(example, passage, PASSAGES.__getitem__) == expected
     shares = [len((content_words(each) - title) & left) / max(1, len(left)) for each in passage.sentences]
-    assert shared_words(example, passage) == shares
+    assert word_overlaps(example, passage) == shares
 
 
-def test_questions_of_one_wording_over_other_passages_are_told_apart() -> None:
-    """As of two collections."""
+def test_equal_questions_with_other_passages_are_kept_apart() -> None:
+    """As in two collections."""
     both = [Example("q", "What of her?", ("orlova", "vardal")), Example("r", "What of her?", ("blank",))]
     scorer = likelihood_scorer(both, PASSAGES.__getitem__)
     found = list(scorer(Query("What of her?"), PASSAGES["orlova"]))

@@ -1,4 +1,4 @@
-"""Each loss against the same thing spelled out in plain loops."""
+"""Each loss against plain loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _seeded() -> None:
 
 
 def surprise(right: float, wrong: list[float]) -> float:
-    """-log of the share that `right` has of the exponentials."""
+    """Negative log of the softmax of `right`."""
     return -math.log(math.exp(right) / (math.exp(right) + sum(map(math.exp, wrong))))
 
 
@@ -34,14 +34,14 @@ def scores(*shape: int) -> Tensor:
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("negatives", [1, 4])
-def test_ranking_is_the_first_column_against_the_others(negatives: int, temperature: float) -> None:
+def test_ranking_loss_compares_the_first_column_with_the_others(negatives: int, temperature: float) -> None:
     given = scores(5, 1 + negatives)
     rows = [[s / temperature for s in row] for row in given.tolist()]
     assert ranking_loss(given, temperature).item() == pytest.approx(mean([surprise(r[0], r[1:]) for r in rows]))
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
-def test_in_batch_leaves_forbidden_columns_out(temperature: float) -> None:
+def test_in_batch_loss_skips_forbidden_columns(temperature: float) -> None:
     given = scores(3, 6)
     targets, forbidden = torch.tensor([0, 2, 4]), torch.zeros(3, 6, dtype=torch.bool)
     forbidden[0, 1] = forbidden[0, 5] = forbidden[2, 3] = True
@@ -77,7 +77,7 @@ EXAMPLES = [0, 0, 0, 0, 2, 2, 2, 1, 1, 3, 3]
 LABELS = [True, False, True, False, False, True, False, True, True, False, False]
 
 
-def test_each_positive_sentence_stands_against_the_negatives_of_its_example() -> None:
+def test_sentence_loss_compares_positives_with_negatives_of_their_example() -> None:
     given = scores(len(EXAMPLES))
     loss = sentence_loss(given, torch.tensor(EXAMPLES), torch.tensor(LABELS))
     assert loss.item() == pytest.approx(plain_sentence_loss(given.tolist(), EXAMPLES, LABELS))
@@ -90,7 +90,7 @@ def test_the_order_of_sentences_does_not_matter() -> None:
     assert shuffled.item() == pytest.approx(sentence_loss(given, examples, labels).item())
 
 
-def test_facts_are_judged_one_by_one_as_well() -> None:
+def test_fact_loss_adds_a_binary_loss_per_fact() -> None:
     given = scores(len(EXAMPLES))
     binary = [
         -math.log(1 / (1 + math.exp(-s if label else s))) for s, label in zip(given.tolist(), LABELS, strict=True)
@@ -100,13 +100,13 @@ def test_facts_are_judged_one_by_one_as_well() -> None:
     assert loss.item() == pytest.approx(expected)
 
 
-def test_labels() -> None:
+def test_label_loss_is_cross_entropy() -> None:
     logits, labels = scores(4, 3), torch.tensor([2, 0, 1, 1])
     expected = [surprise(row[y], [*row[:y], *row[y + 1 :]]) for row, y in zip(logits.tolist(), labels, strict=True)]
     assert label_loss(logits, labels).item() == pytest.approx(mean(expected))
 
 
-def test_any_of_the_acceptable_spans_will_do() -> None:
+def test_span_loss_accepts_any_valid_span() -> None:
     starts, ends = scores(3, 6), scores(3, 6)
     spans = torch.tensor([[[1, 2], [4, 4]], [[0, 3], [0, 0]], [[0, 0], [0, 0]]])
     valid = torch.tensor([[True, True], [True, False], [False, False]])
@@ -132,7 +132,7 @@ NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("kind", NOTHING)
-def test_examples_that_say_nothing_give_zero_and_no_gradient(kind: str) -> None:
+def test_unlabelled_examples_give_zero_loss_and_gradient(kind: str) -> None:
     given = scores(3, 4)
     loss = NOTHING[kind](given)
     loss.backward()
@@ -141,7 +141,7 @@ def test_examples_that_say_nothing_give_zero_and_no_gradient(kind: str) -> None:
     assert not given.grad.any()
 
 
-def test_gradients_are_those_of_the_numbers() -> None:
+def test_gradients_match_finite_differences() -> None:
     examples, labels = torch.tensor(EXAMPLES), torch.tensor(LABELS)
     assert torch.autograd.gradcheck(ranking_loss, (scores(3, 3),))
     assert torch.autograd.gradcheck(lambda s: fact_loss(s, examples, labels), (scores(len(EXAMPLES)),))

@@ -1,4 +1,4 @@
-"""Exact scores of many queries at once are those of the reference, whichever way they are made."""
+"""Exact scores of many queries at once match the reference, with and without the fused kernels."""
 
 from __future__ import annotations
 
@@ -46,15 +46,13 @@ def expected(queries: list[npt.NDArray[np.float32]], passages: Tensor, keep: int
 
 
 @pytest.mark.parametrize(("counts", "passages", "tokens", "dim", "keep"), SIZES)
-def test_scores_are_those_of_the_reference(
-    counts: list[int], passages: int, tokens: int, dim: int, keep: int | None
-) -> None:
+def test_scores_match_the_reference(counts: list[int], passages: int, tokens: int, dim: int, keep: int | None) -> None:
     queries, block = made(counts, passages, tokens, dim)
     found = focused_scores(Lanes.of(queries, CPU, torch.float32), block, keep)
     torch.testing.assert_close(found, expected(queries, block, keep), atol=1e-3, rtol=0)
 
 
-def test_pieces_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piece_size_does_not_change_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, block = made([7, 2, 12], 5, 9, 16)
     lanes = Lanes.of(queries, CPU, torch.float32)
     whole = focused_scores(lanes, block, 4)
@@ -64,7 +62,7 @@ def test_pieces_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
         torch.testing.assert_close(focused_scores(lanes, block, 4), whole)
 
 
-def test_queries_without_vectors_score_nothing() -> None:
+def test_queries_without_vectors_score_zero() -> None:
     queries, block = made([0, 0], 4, 3, 8)
     assert focused_scores(Lanes.of(queries, CPU, torch.float32), block, 8).tolist() == [[0.0] * 4] * 2
 
@@ -77,7 +75,7 @@ def test_the_best_match_is_a_maximum_over_tokens() -> None:
 
 
 @pytest.mark.parametrize("keep", [1, 3, 7, 8, 20, None])
-def test_the_sum_of_the_largest_is_the_focus_of_the_reference(keep: int | None) -> None:
+def test_sum_of_largest_matches_the_reference(keep: int | None) -> None:
     generator = torch.Generator().manual_seed(0)
     matches = torch.rand(5, 8, 40, generator=generator) * 2 - 1
     matches[0, :4] = 0.25  # ties
@@ -88,8 +86,8 @@ def test_the_sum_of_the_largest_is_the_focus_of_the_reference(keep: int | None) 
 
 
 @pytest.mark.parametrize(("count", "keep"), [(64, 32), (448, 8)])
-def test_matches_that_are_all_the_same_add_up_to_a_thousandth(count: int, keep: int) -> None:
-    """As those of padding may be: what halving leaves open counts once for each."""
+def test_equal_matches_sum_within_a_thousandth(count: int, keep: int) -> None:
+    """Matches of padding may be equal; halving leaves an error for each."""
     values = torch.linspace(-0.99, 0.99, 397)
     matches, mask = values.expand(1, count, -1), torch.ones(1, count, dtype=torch.bool)
     torch.testing.assert_close(sum_of_largest(matches, mask, keep)[0], keep * values, atol=1e-3, rtol=0)
@@ -99,26 +97,26 @@ def test_matches_that_are_all_the_same_add_up_to_a_thousandth(count: int, keep: 
 
 
 @pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
-def test_the_fused_kernels_give_the_same_under_the_interpreter() -> None:
-    """In a process of its own: Triton decides on its import whether kernels are interpreted."""
+def test_fused_kernels_match_under_the_interpreter() -> None:
+    """In a separate process: Triton decides on import whether kernels are interpreted."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
     ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["same"] * len(SIZES)
 
 
-def test_they_are_not_tried_where_there_is_no_gpu() -> None:
+def test_fused_kernels_are_not_tried_without_a_gpu() -> None:
     assert not can_fuse(CPU, 128)
 
 
 @pytest.mark.gpu
-def test_they_run_on_a_gpu() -> None:
+def test_fused_kernels_run_on_a_gpu() -> None:
     assert can_fuse(torch.device("cuda"), 128)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dim", [768, 4096])
-def test_vectors_that_they_have_no_room_for_are_scored_all_the_same(dim: int) -> None:
+def test_vectors_too_large_for_the_kernels_are_scored(dim: int) -> None:
     queries, block = made([8, 3], 4, 128, dim)
     found = focused_scores(Lanes.of(queries, torch.device("cuda"), torch.float16), block.cuda().half(), 4)
     torch.testing.assert_close(found.cpu(), expected(queries, block, 4), atol=2e-2, rtol=1e-3)
@@ -126,7 +124,7 @@ def test_vectors_that_they_have_no_room_for_are_scored_all_the_same(dim: int) ->
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("counts", "passages", "tokens", "dim", "keep"), SIZES)
-def test_the_fused_kernels_give_the_same_on_a_gpu(
+def test_fused_kernels_match_on_a_gpu(
     counts: list[int], passages: int, tokens: int, dim: int, keep: int | None
 ) -> None:
     queries, block = made(counts, passages, tokens, dim)

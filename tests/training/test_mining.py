@@ -1,4 +1,4 @@
-"""Mining ranks as the reference does, over the vectors that the encoder gives."""
+"""Mining ranks as the reference does over the same vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def haystack(encoder: Encoder) -> ExactIndex:
+def index(encoder: Encoder) -> ExactIndex:
     return ExactIndex(encoder, TokenisedCorpus.of(encoder.inputs, CORPUS))
 
 
@@ -36,31 +36,29 @@ def expected(encoder: Encoder, query: Query) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=["claim", "claim with facts", "one word"])
-def test_every_passage_scores_as_the_reference_says(haystack: ExactIndex, encoder: Encoder, query: Query) -> None:
-    (ranking,) = haystack.rank([query], k=100)
+def test_mining_scores_match_the_reference(index: ExactIndex, encoder: Encoder, query: Query) -> None:
+    (ranking,) = index.rank([query], k=100)
     assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == expected(encoder, query)
     assert list(ranking) == sorted(ranking, key=lambda hit: (-hit.score, hit.pid))
 
 
-def test_queries_of_all_lengths_are_ranked_together_as_alone(
-    haystack: ExactIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = [haystack.rank([query], k=5)[0].pids for query in QUERIES]
-    assert [ranking.pids for ranking in haystack.rank(QUERIES, k=5)] == alone
+def test_queries_are_ranked_together_as_alone(index: ExactIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [index.rank([query], k=5)[0].pids for query in QUERIES]
+    assert [ranking.pids for ranking in index.rank(QUERIES, k=5)] == alone
     monkeypatch.setattr(mining, "SCORE_BUDGET", {"cpu": 1})
-    assert [ranking.pids for ranking in haystack.rank(QUERIES, k=5)] == alone
+    assert [ranking.pids for ranking in index.rank(QUERIES, k=5)] == alone
 
 
-def test_what_is_excluded_does_not_come_and_k_may_be_larger_than_what_is_left(haystack: ExactIndex) -> None:
+def test_excluded_passages_are_absent_even_with_large_k(index: ExactIndex) -> None:
     gone = [{"p0", "p1", "p2"}, set(), {"p7"}]
-    for ranking, without in zip(haystack.rank(QUERIES, k=50, exclude=gone), gone, strict=True):
+    for ranking, without in zip(index.rank(QUERIES, k=50, exclude=gone), gone, strict=True):
         assert set(ranking.pids) == {passage.pid for passage in CORPUS} - without
 
 
-def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(haystack: ExactIndex, encoder: Encoder) -> None:
-    favoured, gone = [{"p3"}, {"p0", "p5"}, ()], [(), {"p5"}, ()]
-    rankings = haystack.rank(QUERIES, k=50, exclude=gone, favoured=favoured, bonus=2.5)
-    for query, ranking, raised, without in zip(QUERIES, rankings, favoured, gone, strict=True):
+def test_boosted_passages_are_raised_unless_excluded(index: ExactIndex, encoder: Encoder) -> None:
+    boosted, gone = [{"p3"}, {"p0", "p5"}, ()], [(), {"p5"}, ()]
+    rankings = index.rank(QUERIES, k=50, exclude=gone, boosted=boosted, boost=2.5)
+    for query, ranking, raised, without in zip(QUERIES, rankings, boosted, gone, strict=True):
         scores = {pid: score for pid, score in expected(encoder, query).items() if pid not in without}
         assert {hit.pid: pytest.approx(hit.score, abs=5e-3) for hit in ranking} == {
             pid: score + 2.5 * (pid in raised) for pid, score in scores.items()
@@ -68,5 +66,5 @@ def test_what_is_favoured_is_raised_and_stays_away_if_it_is_excluded(haystack: E
         assert list(ranking) == sorted(ranking, key=lambda hit: (-hit.score, hit.pid))
 
 
-def test_nothing_asked_is_nothing_found(haystack: ExactIndex) -> None:
-    assert haystack.rank([], k=5) == []
+def test_no_queries_give_no_rankings(index: ExactIndex) -> None:
+    assert index.rank([], k=5) == []

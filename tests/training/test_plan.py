@@ -1,4 +1,4 @@
-"""Plans of runs: what a TOML file becomes, and what is said of one that makes no sense."""
+"""Reading the plan of a run from TOML, and refusing bad ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from baleen.models.cross_encoder import THREE_LABELS
 from baleen.training.data import CollectionPlan, Source
 from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import CrossEncoderPlan, RetrieverPlan, RunPlan, read_plan
-from baleen.training.run import stages
+from baleen.training.run import stage_names
 from run_fakes import without, write_plan
 
 RUNS = Path(__file__).parents[2] / "runs"
 
 
-def test_a_plan_is_read_with_everything_in_it(tmp_path: Path) -> None:
+def test_a_plan_is_read_with_all_settings(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path))
     assert plan.root == tmp_path
     assert (plan.hops, plan.missing) == (2, "fail")
@@ -34,64 +34,64 @@ def test_a_plan_is_read_with_everything_in_it(tmp_path: Path) -> None:
     assert plan.reading.learning.negatives == 1, "what is not set keeps its default"
 
 
-def test_a_plan_may_train_a_retriever_alone(tmp_path: Path) -> None:
+def test_a_plan_can_train_a_retriever_alone(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path, "alone", without("[reading]")))
     assert plan.reading is None
-    assert stages(plan) == ["start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
+    assert stage_names(plan) == ["start", "retriever-1", "hop-1", "hop-2", "retriever", "model"]
 
 
 def test_stages_of_shared_and_of_separate_backbones(tmp_path: Path) -> None:
     shared = read_plan(write_plan(tmp_path))
     apart = read_plan(write_plan(tmp_path, "apart", ("shared = true", "shared = false")))
     first = ["start", "retriever-1", "hop-1", "hop-2", "retriever", "rankings", "sentences", "scores"]
-    assert stages(shared) == [*first, "reading", "model"]
-    assert stages(apart) == [*first, "facts", "reranker", "verifier", "answerer", "model"]
+    assert stage_names(shared) == [*first, "reading", "model"]
+    assert stage_names(apart) == [*first, "facts", "reranker", "verifier", "answerer", "model"]
 
 
-def test_what_is_told_of_a_plan_is_json_without_its_place(tmp_path: Path) -> None:
+def test_a_plan_goes_to_json_without_its_folder(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path))
-    told = json.loads(json.dumps(plan.told()))
-    assert "root" not in told
+    saved = json.loads(json.dumps(plan.to_json()))
+    assert "root" not in saved
     source = {"dataset": "own", "file": "train.jsonl", "weight": 1.0, "limit": None, "order": "plan"}
-    assert told["collections"][0]["train"] == [{**source, "searched": True}]
-    assert told["reading"]["first"]["steps"] == 2
+    assert saved["collections"][0]["train"] == [{**source, "searched": True}]
+    assert saved["reading"]["first"]["steps"] == 2
 
 
-def test_a_file_of_questions_may_have_a_weight_a_limit_and_an_order(tmp_path: Path) -> None:
+def test_a_source_has_a_weight_a_limit_and_an_order(tmp_path: Path) -> None:
     source = '{ dataset = "own", file = "train.jsonl"'
     changed = read_plan(write_plan(tmp_path, "plan", (source, f'{source}, weight = 2, limit = 5, order = "given"')))
     assert changed.collections[0].train == (Source("own", "train.jsonl", 2, 5, "given"),)
-    for wrong, told in {
+    for wrong, message in {
         "weight = 0": "weight = 0, which should be above 0",
         "weight = inf": "weight = inf, which should be above 0",
         "limit = 0": "limit = 0, which should be at least 1",
         'order = "latent"': "should be one of 'plan', 'given'",
         "wieght = 1": "there is no setting 'wieght'; did you mean 'weight'?",
     }.items():
-        with pytest.raises(ConfigError, match=re.escape(told)):
+        with pytest.raises(ConfigError, match=re.escape(message)):
             read_plan(write_plan(tmp_path, "plan", (source, f"{source}, {wrong}")))
 
 
-def test_a_backbone_lies_beside_the_plan_or_is_a_name(tmp_path: Path) -> None:
+def test_a_backbone_is_a_folder_beside_the_plan_or_a_name(tmp_path: Path) -> None:
     plan = read_plan(write_plan(tmp_path))
-    assert plan.backbone("backbone") == "backbone"
+    assert plan.resolve("backbone") == "backbone"
     (tmp_path / "backbone").mkdir()
-    assert plan.backbone("backbone") == str(tmp_path / "backbone")
-    assert plan.backbone("bert-base-uncased") == "bert-base-uncased"
+    assert plan.resolve("backbone") == str(tmp_path / "backbone")
+    assert plan.resolve("bert-base-uncased") == "bert-base-uncased"
 
 
-def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
-    """So that a run which was begun before there was such a setting goes on."""
-    bare = read_plan(write_plan(tmp_path, "bare")).told()
+def test_newer_defaults_are_left_out_of_the_saved_plan(tmp_path: Path) -> None:
+    """So that a run older than these settings can be resumed."""
+    bare = read_plan(write_plan(tmp_path, "bare")).to_json()
     assert "ready" not in bare["retriever"]
     assert "mention_boost" not in bare["reading"]
-    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nmention_boost = 2.0"))).told()
+    named = read_plan(write_plan(tmp_path, "named", ("shared = true", "shared = true\nmention_boost = 2.0"))).to_json()
     assert named["reading"] == {**bare["reading"], "mention_boost": 2.0}
     assert "dropout" not in bare["retriever"]["training"]
     assert "dropout" not in bare["reading"]["first"]
     undropped = ("[retriever.training]", "[retriever.training]\ndropout = 0.0")
-    told = read_plan(write_plan(tmp_path, "undropped", undropped)).told()
-    assert told["retriever"]["training"] == {**bare["retriever"]["training"], "dropout": 0.0}
+    saved = read_plan(write_plan(tmp_path, "undropped", undropped)).to_json()
+    assert saved["retriever"]["training"] == {**bare["retriever"]["training"], "dropout": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,15 @@ def test_what_a_plan_does_without_is_not_told(tmp_path: Path) -> None:
         ("shared = true", "labels = 4", "reading: labels = 4, which should be 2 or 3"),
         ("shared = true", "incomplete = 2.0", "reading: incomplete = 2.0, which should be a share, from 0 to 1"),
         ("shared = true", "mention_boost = -1.0", "reading: mention_boost = -1.0, which should be a number, 0 or above"),
+        ("shared = true", "named_bonus = 1.0", "reading: the setting 'named_bonus' is now 'mention_boost'"),
         ("shared = true", "weights = { fakts = 2 }", "reading: weights: there is no head 'fakts'; known are sentences"),
         ("shared = true", "weights = { facts = 0 }", "reading: weights: facts = 0, which should be at least 1"),
-        ("shared = true", "facts = { steps = 3 }", "reading: facts has a training of its own, which it can have only"),
+        ("shared = true", "facts = { steps = 3 }", "reading: facts has its own training settings, which need shared = false"),
         ("length = 96", "length = 50", "reading: length = 50 leaves too little beside query_length = 48"),
         ("negatives = [3]", "negatives = []", "reading: depth = 4 and negatives = [], which should be numbers"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_told_with_the_way_to_it(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_bad_setting_is_refused_with_its_path(tmp_path: Path, old: str, new: str, said: str) -> None:
     file = write_plan(tmp_path, "plan", (old, new))
     with pytest.raises(ConfigError) as refusal:
         read_plan(file)
@@ -145,7 +146,7 @@ def test_a_plan_needs_a_collection(tmp_path: Path) -> None:
         read_plan(file)
 
 
-def test_a_plan_may_be_like_another_but_for_what_it_says(tmp_path: Path) -> None:
+def test_a_plan_can_extend_another(tmp_path: Path) -> None:
     base = read_plan(write_plan(tmp_path))
     (tmp_path / "seed.toml").write_text('like = "plan.toml"\nhops = 3\n[reading.training]\nseed = 7\n')
     (tmp_path / "rate.toml").write_text(
@@ -159,7 +160,7 @@ def test_a_plan_may_be_like_another_but_for_what_it_says(tmp_path: Path) -> None
     assert rate == replace(base, hops=3, reading=reading)
 
 
-def test_lists_of_a_plan_that_is_like_another_are_taken_whole(tmp_path: Path) -> None:
+def test_lists_of_an_extending_plan_replace_those_of_its_base(tmp_path: Path) -> None:
     base = read_plan(write_plan(tmp_path))
     (tmp_path / "other.toml").write_text(
         'like = "plan.toml"\n[[collections]]\nname = "other"\ncorpus = ["other.jsonl"]\n[retriever]\ndepths = [9]\n'
@@ -172,17 +173,17 @@ def test_lists_of_a_plan_that_is_like_another_are_taken_whole(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('like = "self.toml"', "self.toml: like = 'self.toml', which is like this one itself"),
-        ('like = "round.toml"', "round.toml: like = 'self.toml', which is like this one itself"),
-        ('like = "else/plan.toml"', "which should name a file beside it"),
-        ("like = 3", "like = 3, which should name a file beside it"),
-        ('like = ""', "like = '', which should name a file beside it"),
-        ('like = ".."', "like = '..', which should name a file beside it"),
+        ('like = "self.toml"', "self.toml: like = 'self.toml', which extends this plan itself"),
+        ('like = "round.toml"', "round.toml: like = 'self.toml', which extends this plan itself"),
+        ('like = "else/plan.toml"', "which should name a file in the same folder"),
+        ("like = 3", "like = 3, which should name a file in the same folder"),
+        ('like = ""', "like = '', which should name a file in the same folder"),
+        ('like = ".."', "like = '..', which should name a file in the same folder"),
         ('like = "none.toml"', "none.toml: no such file"),
         ('like = "plan.toml"\nhpos = 3', "self.toml: there is no setting 'hpos'; did you mean 'hops'?"),
     ],
 )
-def test_what_a_plan_cannot_be_like_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_base_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     write_plan(tmp_path)
     (tmp_path / "round.toml").write_text('like = "self.toml"\n')
     (tmp_path / "self.toml").write_text(text)
@@ -196,7 +197,7 @@ def test_three_labels_make_a_head_of_three(tmp_path: Path) -> None:
     assert plan.reading.heads["verifier"].outputs == THREE_LABELS
 
 
-def test_heads_apart_may_be_trained_each_in_its_way() -> None:
+def test_separate_heads_may_have_their_own_training_settings() -> None:
     own, common = TrainConfig(steps=7), TrainConfig(steps=5)
     plan = CrossEncoderPlan("any", shared=False, training=common, verifier=own, negatives=(10, 30))
     assert [plan.training_of(head) for head in ("facts", "verifier")] == [common, own]
@@ -204,11 +205,11 @@ def test_heads_apart_may_be_trained_each_in_its_way() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(RUNS.glob("*.toml")), ids=lambda file: file.stem)
-def test_the_plans_that_come_with_the_code_can_be_read(file: Path) -> None:
+def test_the_shipped_plans_can_be_read(file: Path) -> None:
     plan = read_plan(file)
     assert isinstance(plan, RunPlan)
     assert isinstance(plan.retriever, RetrieverPlan)
-    assert stages(plan)[-1] == "model"
+    assert stage_names(plan)[-1] == "model"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Training a retriever: which batches are made, what they are scored with, and that it learns."""
+"""Retriever training: its batches, their scores, and that it learns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from baleen.training.loop.prefetching import prefetch
 from baleen.training.loop.sampling import Part
 from baleen.training.loop.trainer import Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
-from baleen.training.packing import Grouped, PassageRows, QueryRows, can_pack, pad_token, passage_batch, query_batch
+from baleen.training.packing import RetrieverGroups, can_pack_retriever
 from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
+from baleen.training.retriever.rows import PassageRows, QueryRows, pad_token, passage_batch, query_batch
 from baleen.training.retriever.task import RetrieverTask, train_retriever
 from fakes import CORPUS, QUERIES, bert_folder, electra_folder, roberta_folder, tiny_encoder
 
@@ -63,7 +64,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 def fresh(encoder: Encoder, folder: Path) -> Encoder:
-    """The same encoder once more, with weights of its own."""
+    """A copy of an encoder."""
     encoder.save(folder)
     return Encoder.load(folder, device="cpu", dtype=torch.float32, trainable=True)
 
@@ -80,20 +81,20 @@ def batches(
 
 def rows_of(batch: RetrieverBatch) -> list[list[int]]:
     """The claim and facts of each query, in the order of the rows."""
-    assert isinstance(batch.texts, Grouped)
+    assert isinstance(batch.texts, RetrieverGroups)
     found = [
         ids[: int(claim + facts)].tolist()
-        for group in batch.texts.queries
+        for group in batch.texts.queries.batches
         for ids, claim, facts in zip(group.ids, group.claim_lengths, group.facts_lengths, strict=True)
     ]
-    return [found[place] for place in batch.texts.query_places]
+    return [found[place] for place in batch.texts.queries.order]
 
 
 def passages_of(batch: RetrieverBatch) -> list[list[int]]:
-    assert isinstance(batch.texts, Grouped)
-    groups = batch.texts.passages
+    assert isinstance(batch.texts, RetrieverGroups)
+    groups = batch.texts.passages.batches
     found = [ids[mask].tolist() for group in groups for ids, mask in zip(group.ids, group.attention, strict=True)]
-    return [found[place] for place in batch.texts.passage_places]
+    return [found[place] for place in batch.texts.passages.order]
 
 
 def pids_of(encoder: Encoder, batch: RetrieverBatch) -> list[list[str]]:
@@ -113,7 +114,7 @@ def records_of(encoder: Encoder, batch: RetrieverBatch, records: Sequence[Record
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 7])
-def test_each_query_has_a_positive_and_negatives_of_its_own(encoder: Encoder, negatives: int) -> None:
+def test_each_query_gets_its_own_positive_and_negatives(encoder: Encoder, negatives: int) -> None:
     made, drawn = batches(encoder, negatives=negatives), set()
     for step in range(8):
         batch = made.batch(step)
@@ -159,7 +160,7 @@ def test_a_passage_is_looked_up_and_tokenised_once(encoder: Encoder) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"mask_padding": False}, {"attend_to_masks": True, "drop_punctuation": False}])
-def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[str, bool]) -> None:
+def test_rows_match_the_encoder(encoder: Encoder, changes: dict[str, bool]) -> None:
     inputs = encoder.with_settings(**changes).inputs
     passages, queries = PassageRows(inputs, BY_PID.__getitem__), QueryRows(inputs, QUERIES.__getitem__)
     pad, picked = pad_token(inputs), [2, 0, 1]
@@ -169,7 +170,7 @@ def test_rows_are_laid_out_as_the_encoder_does(encoder: Encoder, changes: dict[s
         expect_equal(passage_batch(passages.rows(list(BY_PID)), pad), inputs.passage_batch(inputs.passage_ids(CORPUS)))
 
 
-def test_tokens_that_are_known_are_taken_and_the_others_made(encoder: Encoder) -> None:
+def test_known_tokens_are_reused(encoder: Encoder) -> None:
     asked: list[str] = []
 
     def look_up(pid: str) -> Passage:
@@ -211,7 +212,7 @@ def test_other_positives_of_a_question_are_no_negatives(encoder: Encoder) -> Non
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
-    """With passages as long as an encyclopaedia's openings are, and queries of one to four hops."""
+    """With passages as long as the openings of an encyclopaedia, and queries of one to four hops."""
     rng = random.Random(0)
     words = [word for passage in CORPUS for word in passage.text.split()]
 
@@ -230,14 +231,14 @@ def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
     for step in range(4):
         batch = made.batch(step)
         assert batch.load.padding == 0 if packing else batch.load.padding < 0.15
-        if isinstance(batch.texts, Grouped):
-            assert max(len(batch.texts.passages), len(batch.texts.queries)) <= 6
+        if isinstance(batch.texts, RetrieverGroups):
+            assert max(len(batch.texts.passages.batches), len(batch.texts.queries.batches)) <= 6
             tokens = [len(row) for row in (*rows_of(batch), *passages_of(batch))]
             assert (batch.load.tokens, batch.load.squares) == (sum(tokens), sum(length**2 for length in tokens))
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: bool) -> None:
+def test_batches_survive_prefetching_processes(encoder: Encoder, packing: bool) -> None:
     made = batches(encoder, HOPS, negatives=2, packing=packing)
     here, there = (list(prefetch(made.batch, range(3, 7), processes)) for processes in (0, 2))
     task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
@@ -254,8 +255,8 @@ def test_batches_come_through_processes_as_they_are(encoder: Encoder, packing: b
 
 @pytest.mark.parametrize("focus", [(8, 4), (None, None)])
 @pytest.mark.parametrize("in_batch", [False, True])
-def test_scores_are_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, focus: tuple[Any, Any]) -> None:
-    """Against loops over vectors that were encoded one text at a time."""
+def test_scores_match_those_of_each_pair_alone(encoder: Encoder, in_batch: bool, focus: tuple[Any, Any]) -> None:
+    """Compared with loops over vectors encoded one text at a time."""
     focused = encoder.with_settings(query_focus=focus[0], facts_focus=focus[1])
     batch = batches(encoder, negatives=2, in_batch=in_batch).batch(0)
     config = RetrieverTraining(negatives=2, in_batch=in_batch)
@@ -278,7 +279,7 @@ def test_packed_texts_do_not_see_each_other(tmp_path: Path, kind: str, changes: 
     encoder = Encoder.from_backbone(
         BACKBONES[kind](tmp_path), ["whales sing"], config, device="cpu", dtype=torch.float32
     )
-    assert can_pack(encoder.model, pad_token(encoder.inputs))
+    assert can_pack_retriever(encoder.model, pad_token(encoder.inputs))
     task = RetrieverTask(encoder, RetrieverTraining(negatives=2))
     apart, together = (batches(encoder, negatives=2, packing=packing).batch(1) for packing in (False, True))
     with torch.no_grad():
@@ -298,9 +299,9 @@ def test_queries_without_facts_can_be_packed(encoder: Encoder) -> None:
         )
 
 
-def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tmp_path: Path) -> None:
+def test_a_backbone_that_mixes_packed_texts_is_detected(encoder: Encoder, tmp_path: Path) -> None:
     class Deaf(torch.nn.Module):
-        """Pays no heed to positions."""
+        """A backbone that ignores positions."""
 
         def __init__(self, inner: Any) -> None:
             super().__init__()
@@ -310,7 +311,7 @@ def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tm
             return self.inner(input_ids=input_ids, attention_mask=attention_mask)
 
     class Strict(Deaf):
-        """Knows nothing of positions."""
+        """A backbone that takes no positions."""
 
         def forward(self, input_ids: Any, attention_mask: Any) -> Any:
             return self.inner(input_ids=input_ids, attention_mask=attention_mask)
@@ -319,9 +320,9 @@ def test_a_backbone_that_mixes_packed_texts_up_is_found_out(encoder: Encoder, tm
     inner = other.model.backbone
     for kind in (Deaf, Strict):
         other.model.backbone = kind(inner)
-        assert not can_pack(other.model, pad_token(other.inputs))
+        assert not can_pack_retriever(other.model, pad_token(other.inputs))
     with pytest.raises(ConfigError, match="packing = true, but the backbone"):
-        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), RetrieverTraining(packing=True))
+        train_retriever(other, HOPS, BY_PID.__getitem__, tmp_path, settings(), config=RetrieverTraining(packing=True))
 
 
 def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
@@ -336,7 +337,7 @@ def pair_score(encoder: Encoder, query: Query, ids: list[int]) -> float:
     return total
 
 
-def test_the_loss_is_the_papers_unless_told_otherwise(encoder: Encoder) -> None:
+def test_default_loss_is_the_papers(encoder: Encoder) -> None:
     batch, task = batches(encoder).batch(0), RetrieverTask(encoder, RetrieverTraining())
     with torch.no_grad():
         scores, found = task.scores(batch), task.loss(batch)
@@ -354,7 +355,7 @@ def test_options_of_the_loss(encoder: Encoder) -> None:
     assert found["loss"] == in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=0.5)
 
 
-def test_every_weight_is_reached(encoder: Encoder, tmp_path: Path) -> None:
+def test_every_weight_gets_a_gradient(encoder: Encoder, tmp_path: Path) -> None:
     trained = fresh(encoder, tmp_path)
     batch = batches(trained).batch(0)
     RetrieverTask(trained, RetrieverTraining()).loss(batch)["loss"].backward()
@@ -370,10 +371,12 @@ def settings(**changes: Any) -> TrainConfig:
 
 
 @pytest.mark.parametrize("options", [{}, {"packing": True}, {"in_batch": True, "negatives": 0, "temperature": 0.5}])
-def test_it_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_training_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, options: dict[str, Any]) -> None:
     trained = fresh(encoder, tmp_path / "start")
     before = top_ones(trained)
-    train_retriever(trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), RetrieverTraining(**options))
+    train_retriever(
+        trained, RECORDS, BY_PID.__getitem__, tmp_path / "run", settings(), config=RetrieverTraining(**options)
+    )
     log = read_log(tmp_path / "run")
     assert log[-1]["loss"] < 0.2 < log[0]["loss"]
     assert before < len(CORPUS)
@@ -382,17 +385,17 @@ def test_it_learns_which_passage_is_which(encoder: Encoder, tmp_path: Path, opti
 
 
 def top_ones(encoder: Encoder) -> int:
-    """How many titles rank their own passage first among all."""
+    """The number of titles that rank their own passage first."""
     made = batches(encoder, RECORDS, batch_size=8, in_batch=True, negatives=7).batch(0)
     with torch.no_grad():
         scores = RetrieverTask(encoder, RetrieverTraining(in_batch=True)).scores(made)
     return int((scores.argmax(dim=1) == made.columns[:, 0]).sum())
 
 
-def test_a_stopped_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_path: Path) -> None:
+def test_a_resumed_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_path: Path) -> None:
     config, one, two = settings(steps=8, save_every=3, batch_size=3), RetrieverTraining(), RetrieverTraining()
     whole = fresh(encoder, tmp_path / "start")
-    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, one)
+    outcome = train_retriever(whole, HOPS, BY_PID.__getitem__, tmp_path / "whole", config, config=one)
     broken, asked = fresh(encoder, tmp_path / "start"), []
 
     def dies(batch: RetrieverBatch) -> Any:
@@ -407,24 +410,30 @@ def test_a_stopped_training_ends_as_an_undisturbed_one(encoder: Encoder, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
     taken_up = fresh(encoder, tmp_path / "start")
-    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, one, resume=True)
+    again = train_retriever(taken_up, HOPS, BY_PID.__getitem__, tmp_path / "cut", config, config=one, resume=True)
     assert again.loss == outcome.loss
     assert taken_up.fingerprint == whole.fingerprint
 
 
-def test_a_run_over_other_records_is_not_taken_up(encoder: Encoder, tmp_path: Path) -> None:
+def test_resuming_with_other_records_is_refused(encoder: Encoder, tmp_path: Path) -> None:
     trained, config = fresh(encoder, tmp_path / "start"), settings(steps=1, batch_size=3)
     train_retriever(trained, HOPS, BY_PID.__getitem__, tmp_path / "run", config)
     with pytest.raises(TrainingError, match="another run: negatives was 1 and is 2, records was"):
         train_retriever(
-            trained, HOPS[:2], BY_PID.__getitem__, tmp_path / "run", config, RetrieverTraining(negatives=2), resume=True
+            trained,
+            HOPS[:2],
+            BY_PID.__getitem__,
+            tmp_path / "run",
+            config,
+            config=RetrieverTraining(negatives=2),
+            resume=True,
         )
 
 
 # Refusals
 
 
-def test_records_that_cannot_be_learnt_from_are_named(encoder: Encoder) -> None:
+def test_unusable_records_are_refused(encoder: Encoder) -> None:
     with pytest.raises(TrainingError, match="query 'mayor' has no negatives at hop 2"):
         batches(encoder, [HOPS[0], replace(HOPS[1], negatives=())])
     with pytest.raises(TrainingError, match="query 'whales' has no positives at hop 1"):
@@ -441,6 +450,6 @@ def test_records_that_cannot_be_learnt_from_are_named(encoder: Encoder) -> None:
         ({"most_padding": 1.0}, "most_padding = 1.0, which should be a share below 1"),
     ],
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RetrieverTraining(**changes)

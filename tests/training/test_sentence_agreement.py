@@ -1,4 +1,4 @@
-"""Inferred sentences beside known ones: counted passage by passage, and only where the truth is known."""
+"""Agreement of inferred sentences with annotated ones, counted by passage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from baleen.core.types import Hit, Passage, Query, Ranking
 from baleen.data.example import Example
-from baleen.training.cross_encoder.likely_sentences import SentenceAgreement, compare, total
+from baleen.training.cross_encoder.likely_sentences import SentenceAgreement, add_agreements, count_agreement
 from baleen.training.hop_order.supervision import Step, latent_hop, start
 
 PASSAGES = {
@@ -26,23 +26,23 @@ def likes(sid: int) -> object:
     return scorer
 
 
-def test_a_sentence_is_right_where_it_is_one_of_the_gold_ones() -> None:
+def test_a_sentence_is_right_if_it_is_gold() -> None:
     known = step(("a", 0), ("a", 2), ("b", 1))
     for sid, right in {0: 1, 1: 1, 2: 1}.items():
-        assert compare([known], likes(sid), PASSAGES.__getitem__) == SentenceAgreement(2, right, 1, 1)
+        assert count_agreement([known], likes(sid), PASSAGES.__getitem__) == SentenceAgreement(2, right, 1, 1)
 
 
-def test_passages_without_known_sentences_do_not_count() -> None:
-    assert compare([step()], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
-    assert compare([], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
+def test_passages_without_annotation_do_not_count() -> None:
+    assert count_agreement([step()], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
+    assert count_agreement([], likes(0), PASSAGES.__getitem__) == SentenceAgreement()
 
 
-def test_what_is_known_is_hidden_from_the_choice() -> None:
-    assert compare([step(("c", 2))], likes(1), PASSAGES.__getitem__) == SentenceAgreement(1, 0, 0, 0)
+def test_annotation_is_hidden_from_the_choice() -> None:
+    assert count_agreement([step(("c", 2))], likes(1), PASSAGES.__getitem__) == SentenceAgreement(1, 0, 0, 0)
 
 
-def test_parts_add_up() -> None:
-    assert total(
+def test_agreements_add_up() -> None:
+    assert add_agreements(
         [SentenceAgreement(3, 2, 2, 1), SentenceAgreement(), SentenceAgreement(1, 1, 0, 1)]
     ) == SentenceAgreement(4, 3, 2, 2)
-    assert total([]) == SentenceAgreement()
+    assert add_agreements([]) == SentenceAgreement()

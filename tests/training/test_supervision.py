@@ -1,4 +1,4 @@
-"""Which passages a retriever is trained to find at which hop: worked examples, and what holds for all."""
+"""Supervision of hops: worked examples, and invariants."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from baleen.core.types import Fact, Hit, Passage, Query, Ranking
 from baleen.data.example import Example
 from baleen.training.hop_order import evidence_match, report
 from baleen.training.hop_order.fixed import heuristic_order, oracle_order
-from baleen.training.hop_order.report import Agreement, Found, HopSummary, Inspected, Summary
+from baleen.training.hop_order.report import FoundPassage, HopReport, HopSummary, OrderAgreement, Summary
 from baleen.training.hop_order.supervision import (
-    Chosen,
+    NEGATIVE_DEPTH,
+    Positive,
     State,
     Step,
     Supervised,
     final_round_depths,
-    first_hop,
     first_sentences,
     gather,
     latent_hop,
@@ -45,14 +45,21 @@ def ranking(*pids: str) -> Ranking:
     return Ranking(tuple(Hit(pid, -float(rank)) for rank, pid in enumerate(pids)))
 
 
+def first_hop(
+    example: Example, ranked: Ranking, *, depth: int | None = 20, negative_depth: int = NEGATIVE_DEPTH
+) -> Supervised:
+    """Training record of R_1."""
+    return latent_hop(start(example), ranked, passages, depth=depth, negative_depth=negative_depth).supervised
+
+
 def fact(pid: str, sid: int, hop: int) -> Fact:
     return Fact(pid, sid, passages(pid).title, passages(pid).sentences[sid], hop=hop)
 
 
 class TestPartlyFound:
-    """Passages that a hop finds together are also asked for one after the other."""
+    """Records of queries that know a part of what a hop found."""
 
-    def test_of_two_each_is_given_and_the_other_to_be_found(self) -> None:
+    def test_with_two_positives_each_is_given_once(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p1", "p2", "p0", "p4"), passages, depth=10)
         first, second = partly_found(step, passages)
         assert first == Supervised(
@@ -60,7 +67,7 @@ class TestPartlyFound:
         )
         assert second == Supervised("q", 2, Query(TEXT, (fact("p0", 1, 1),)), ("p1",), ("p2", "p4"))
 
-    def test_of_three_one_or_two_are_given(self) -> None:
+    def test_with_three_positives_one_or_two_are_given(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p1", "p0", "p3", "p2"), passages, depth=10)
         records = partly_found(step, passages)
         known = [{fact.pid for fact in record.query.facts} for record in records]
@@ -76,14 +83,14 @@ class TestPartlyFound:
             assert record.query.facts[0] == fact("p0", 1, 1)
             assert record.hop == 3
 
-    def test_a_hop_that_found_one_or_none_has_no_parts(self) -> None:
+    def test_a_hop_with_fewer_than_two_positives_adds_nothing(self) -> None:
         one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
         none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)
         assert partly_found(one, passages) == partly_found(none, passages) == []
 
 
 class TestDepths:
-    def test_they_are_the_papers_for_four_hops_and_for_two(self) -> None:
+    def test_depths_are_the_papers(self) -> None:
         assert final_round_depths(4) == (10, 10, 10, None)
         assert final_round_depths(2) == (10, None)
 
@@ -102,15 +109,15 @@ class TestFirstHop:
         record = first_hop(EXAMPLE, ranking("p0", "p5", "p3"), depth=1)
         assert (record.positives, record.negatives) == (("p0",), ("p5",))
 
-    def test_with_none_within_the_depth_the_best_ranked_is_the_positive(self) -> None:
+    def test_fallback_takes_the_best_ranked_passage(self) -> None:
         ranked = ranking("p5", "p6", "p1", "p0")
         assert first_hop(EXAMPLE, ranked, depth=2).positives == ("p1",)
 
-    def test_with_none_in_the_ranking_there_is_no_positive(self) -> None:
+    def test_unranked_gold_passages_are_no_fallback(self) -> None:
         record = first_hop(EXAMPLE, ranking("p5", "p6"), depth=2)
         assert (record.positives, record.negatives) == ((), ("p5", "p6"))
 
-    def test_a_depth_of_all_takes_even_what_was_not_ranked(self) -> None:
+    def test_depth_of_all_takes_unranked_passages(self) -> None:
         assert first_hop(EXAMPLE, ranking("p5", "p1"), depth=None).positives == ("p1", "p3", "p0")
 
     def test_negatives_come_from_the_top_of_the_ranking_only(self) -> None:
@@ -119,12 +126,12 @@ class TestFirstHop:
 
 
 class TestLatentHop:
-    """The retriever's own ranking says which gold passages come next."""
+    """Hops by the retriever's own ranking."""
 
     def test_three_hops_of_one_claim(self) -> None:
         first = latent_hop(start(EXAMPLE), ranking("p5", "p0", "p6", "p1"), passages, depth=2)
         assert first.supervised == Supervised("q", 1, Query(TEXT), ("p0",), ("p5", "p6"))
-        assert first.chosen == (Chosen("p0", 2),)
+        assert first.chosen == (Positive("p0", 2),)
         assert first.state == State(EXAMPLE, Query(TEXT, (fact("p0", 1, 1),)), ("p3", "p1"), 2)
 
         second = latent_hop(first.state, ranking("p1", "p5", "p3"), passages, depth=2)
@@ -139,15 +146,15 @@ class TestLatentHop:
         assert unfinished([first, third]) == [first.state]
         assert gather([[first], [second], [third]]) == [first.supervised, second.supervised, third.supervised]
 
-    def test_several_passages_may_come_at_once_best_ranked_first(self) -> None:
+    def test_several_passages_of_a_hop_are_best_ranked_first(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p1", "p0", "p5"), passages, depth=2)
-        assert step.chosen == (Chosen("p1", 1), Chosen("p0", 2))
+        assert step.chosen == (Positive("p1", 1), Positive("p0", 2))
         assert step.state.remaining == ("p3",)
 
     def test_ranks_are_counted_without_the_passages_of_earlier_hops(self) -> None:
         after = latent_hop(start(EXAMPLE), ranking("p0"), passages, depth=1).state
         step = latent_hop(after, ranking("p0", "p1"), passages, depth=1)
-        assert step.chosen == (Chosen("p1", 1),)
+        assert step.chosen == (Positive("p1", 1),)
 
     def test_a_passage_of_an_earlier_hop_is_no_negative(self) -> None:
         after = latent_hop(start(EXAMPLE), ranking("p0"), passages, depth=1).state
@@ -156,10 +163,10 @@ class TestLatentHop:
     def test_the_fallback_is_marked(self) -> None:
         ranked = ranking("p5", "p6", "p1")
         step = latent_hop(start(EXAMPLE), ranked, passages, depth=2)
-        assert (step.chosen, step.fallback) == ((Chosen("p1", 3),), True)
+        assert (step.chosen, step.fallback) == ((Positive("p1", 3),), True)
         assert not latent_hop(start(EXAMPLE), ranked, passages, depth=3).fallback
 
-    def test_a_hop_that_finds_nothing_leaves_all_as_it_is_and_no_training_record(self) -> None:
+    def test_a_hop_without_positives_changes_nothing(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p5", "p6"), passages, depth=2)
         assert step.state == State(EXAMPLE, Query(TEXT), EXAMPLE.gold, 2)
         assert unfinished([step]) == [step.state]
@@ -168,13 +175,13 @@ class TestLatentHop:
     def test_an_example_without_gold_is_done_before_it_starts(self) -> None:
         assert start(Example("q", TEXT)).done
 
-    def test_a_step_goes_to_json_and_back_without_loss(self) -> None:
+    def test_steps_survive_json(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p5", "p0"), passages, depth=2)
         assert Step.from_json(json.loads(json.dumps(step.to_json()))) == step
 
 
 class TestWeakTargets:
-    def test_every_gold_passage_not_yet_taken_against_the_last_negatives(self) -> None:
+    def test_remaining_gold_passages_against_the_last_negatives(self) -> None:
         step = latent_hop(start(EXAMPLE), ranking("p5", "p0", "p6", "p1"), passages, depth=2)
         record = weak_targets(step.state, step.supervised.negatives)
         assert record == Supervised("q", 2, step.state.query, ("p3", "p1"), ("p5", "p6"))
@@ -188,33 +195,33 @@ class TestOracleFacts:
         step = ordered_hop(start(example), ranking(*pids), passages, positives=pids)
         return [(fact.pid, fact.sid) for fact in step.facts]
 
-    def test_five_a_hop_at_most(self) -> None:
+    def test_at_most_five_facts_a_hop(self) -> None:
         example = Example(
             "q", TEXT, ("p0", "p1", "p2"), tuple((pid, sid) for pid in ("p0", "p1", "p2") for sid in (0, 1))
         )
         assert self.facts(example, "p0", "p1", "p2") == [("p0", 0), ("p0", 1), ("p1", 0), ("p1", 1), ("p2", 0)]
 
-    def test_every_passage_gives_one_before_any_gives_a_second(self) -> None:
+    def test_every_passage_gives_one_fact_before_a_second(self) -> None:
         gold = ("p0", "p1", "p2", "p3")
         example = Example("q", TEXT, gold, tuple((pid, sid) for pid in gold for sid in (0, 1)))
         assert self.facts(example, *gold) == [("p0", 0), ("p0", 1), ("p1", 0), ("p2", 0), ("p3", 0)]
 
-    def test_where_no_sentence_is_known_the_first_one_is_taken(self) -> None:
+    def test_first_sentence_is_the_default_without_annotation(self) -> None:
         assert self.facts(Example("q", TEXT, ("p7", "p0")), "p7", "p0") == [("p7", 0), ("p0", 0)]
 
-    def test_or_as_many_as_one_likes_that_are_not_blank(self) -> None:
+    def test_first_sentences_skips_blank_ones(self) -> None:
         state = start(Example("q", TEXT, ("p7",)))
         step = latent_hop(state, ranking("p7"), passages, depth=1, sentences=first_sentences(2))
         assert [fact.sid for fact in step.facts] == [0, 2]
 
-    def test_or_whatever_a_callable_picks(self) -> None:
+    def test_a_callable_can_pick_sentences(self) -> None:
         state = start(Example("q", TEXT, ("p7",)))
         step = latent_hop(
             state, ranking("p7"), passages, depth=1, sentences=lambda _, passage: [len(passage.spans) - 1]
         )
         assert step.facts == (fact("p7", 2, 1),)
 
-    def test_a_known_sentence_that_is_blank_is_no_fact(self) -> None:
+    def test_a_blank_annotated_sentence_is_no_fact(self) -> None:
         assert self.facts(Example("q", TEXT, ("p7",), (("p7", 1), ("p7", 2))), "p7") == [("p7", 2)]
         assert self.facts(Example("q", TEXT, ("p7",), (("p7", 1),)), "p7") == [("p7", 0)]
 
@@ -255,14 +262,14 @@ class TestMatching:
 
 
 class TestHeuristicOrder:
-    """Each hop takes the titles that the claim names best, and reads them."""
+    """Each hop takes the titles with the largest overlap, and adds their texts."""
 
-    def test_a_chain_of_titles(self) -> None:
+    def test_a_chain_of_titles_gives_one_passage_a_hop(self) -> None:
         example = Example("q", "Where Lena Orlova teaches there is a mayor.", ("p3", "p2", "p1", "p0"))
         # Lena Orlova's text names the University of Vardal, and so Vardal; the town's text names its mayor, Ivo Brandt.
         assert heuristic_order(example, passages) == (("p0",), ("p2", "p1"), ("p3",))
 
-    def test_equal_titles_come_together(self) -> None:
+    def test_equal_overlaps_share_a_hop(self) -> None:
         example = Example("q", "Tromsk and Vardal are towns, says Ivo.", ("p3", "p2", "p5"))
         assert heuristic_order(example, passages) == (("p2", "p5"), ("p3",))
 
@@ -273,43 +280,43 @@ class TestHeuristicOrder:
         assert heuristic_order(both, passages) == (("p2",), ("p3",))
 
     @pytest.mark.parametrize("answer", ["yes", None])
-    def test_an_answer_that_is_no_string_of_a_passage_has_no_say(self, answer: str | None) -> None:
+    def test_answers_that_are_no_string_do_not_fix_the_last_hop(self, answer: str | None) -> None:
         example = Example("q", "Ivo Brandt and Tromsk?", ("p3", "p5"), answer=answer)
         assert heuristic_order(example, passages) == (("p3", "p5"),)
 
-    def test_where_no_title_matches_the_choice_that_leads_furthest_is_kept(self) -> None:
+    def test_without_matches_the_best_later_overlaps_win(self) -> None:
         # No title is in the claim.  From Ivo Brandt on nothing leads to Vardal; from Vardal on, all is named.
         example = Example("q", "Somebody sang.", ("p4", "p3", "p2"))
         assert heuristic_order(example, passages) == (("p2",), ("p3",), ("p4",))
 
-    def test_where_nothing_leads_anywhere_the_order_is_that_of_the_gold_passages(self) -> None:
+    def test_without_any_overlap_the_gold_order_is_kept(self) -> None:
         example = Example("q", "Somebody sang.", ("p6", "p5"))
         assert heuristic_order(example, passages) == (("p6",), ("p5",))
 
-    def test_many_passages_that_name_nothing_take_no_time(self) -> None:
+    def test_many_passages_without_overlap_are_quick(self) -> None:
         alone = {f"n{number}": Passage(f"n{number}", f"title{number}", "") for number in range(40)}
         order = heuristic_order(Example("q", "Somebody sang.", tuple(alone)), alone.__getitem__)
         assert order == tuple((pid,) for pid in alone)
 
-    def test_no_gold_no_hops(self) -> None:
+    def test_without_gold_passages_there_are_no_hops(self) -> None:
         assert heuristic_order(Example("q", TEXT), passages) == ()
 
 
 class TestOracleOrder:
-    def test_one_passage_a_hop_as_the_dataset_has_it(self) -> None:
+    def test_one_passage_a_hop_in_the_given_order(self) -> None:
         assert oracle_order(Example("q", TEXT, ("p3", "p0"), order=("p0", "p3"))) == (("p0",), ("p3",))
 
-    def test_what_it_leaves_out_comes_last_and_what_is_not_gold_not_at_all(self) -> None:
+    def test_missing_gold_comes_last_and_others_are_dropped(self) -> None:
         example = Example("q", TEXT, ("p3", "p1", "p0"), order=("p0", "p7", "p0"))
         assert oracle_order(example) == (("p0",), ("p3", "p1"))
 
-    def test_without_an_order_there_is_none(self) -> None:
+    def test_a_missing_order_is_refused(self) -> None:
         with pytest.raises(DatasetError, match="q: the dataset gives no order of hops"):
             oracle_order(EXAMPLE)
 
 
 class TestOrderedHops:
-    """Hops that are settled beforehand give the same records and states as latent ones."""
+    """Hops fixed beforehand give the same kind of records and states as latent ones."""
 
     ORDER = (("p0",), ("p1",), ("p3",))
     RANKINGS = (ranking("p5", "p1", "p0"), ranking("p6"), ranking("p2", "p3"))
@@ -324,7 +331,7 @@ class TestOrderedHops:
     def test_the_ranking_gives_ranks_and_negatives(self) -> None:
         first, second, third = self.steps()
         assert first.supervised == Supervised("q", 1, Query(TEXT), ("p0",), ("p5",))
-        assert (first.chosen, second.chosen) == ((Chosen("p0", 3),), (Chosen("p1", None),))
+        assert (first.chosen, second.chosen) == ((Positive("p0", 3),), (Positive("p1", None),))
         assert (third.supervised.positives, third.supervised.negatives) == (("p3",), ("p2",))
 
     def test_each_hop_takes_its_passages_ranked_or_not_and_adds_their_facts(self) -> None:
@@ -333,29 +340,29 @@ class TestOrderedHops:
         assert states[1].query.facts == (fact("p0", 1, 1), fact("p1", 0, 2), fact("p1", 1, 2))
         assert states[-1].done
 
-    def test_a_latent_hop_that_finds_the_same_passages_is_the_same_step(self) -> None:
+    def test_latent_hop_with_the_same_passages_is_the_same_step(self) -> None:
         latent = latent_hop(start(EXAMPLE), ranking("p0", "p5"), passages, depth=1)
         assert latent == ordered_hop(start(EXAMPLE), ranking("p0", "p5"), passages, positives=["p0"])
 
-    def test_what_is_not_gold_or_taken_already_is_passed_over(self) -> None:
+    def test_positives_that_are_not_remaining_gold_are_ignored(self) -> None:
         step = ordered_hop(start(EXAMPLE), ranking("p5", "p0"), passages, positives=["p5", "p0"])
         assert step.supervised.positives == ("p0",)
         assert ordered_hop(step.state, ranking("p0"), passages, positives=["p0"]).supervised.positives == ()
 
 
 class TestInspection:
-    def lines(self) -> list[Inspected]:
+    def lines(self) -> list[HopReport]:
         first = latent_hop(start(EXAMPLE), ranking("p5", "p0"), passages, depth=1)
         second = latent_hop(first.state, ranking("p1", "p5"), passages, depth=1)
         other = latent_hop(start(Example("r", "Tromsk?", ("p5",))), ranking("p5"), passages, depth=1)
         return [report.inspect(step, passages) for step in (first, second, other)]
 
-    def test_a_line_says_what_was_found_where_and_what_the_query_gained(self) -> None:
-        assert self.lines()[0] == Inspected(
+    def test_a_report_has_passages_ranks_and_new_facts(self) -> None:
+        assert self.lines()[0] == HopReport(
             qid="q",
             hop=1,
             text=TEXT,
-            found=(Found("p0", "Lena Orlova", 2),),
+            found=(FoundPassage("p0", "Lena Orlova", 2),),
             facts=(fact("p0", 1, 1),),
             remaining=("p3", "p1"),
             fallback=True,
@@ -375,24 +382,24 @@ class TestInspection:
         )
         assert summary.share_found == 0.75
 
-    def test_nothing_adds_up_to_nothing(self) -> None:
+    def test_summary_of_no_reports_is_zero(self) -> None:
         assert report.summarise([]) == Summary(0, 0, 0, 0, ())
         assert report.summarise([]).share_found == 0.0
 
-    def test_the_order_that_a_latent_run_came_to(self) -> None:
+    def test_orders_are_read_from_reports(self) -> None:
         assert report.orders(reversed(self.lines())) == {"q": (("p0",), ("p1",)), "r": (("p5",),)}
 
-    def test_agreement_of_two_orderings(self) -> None:
+    def test_agreement_counts_claims_hops_and_pairs(self) -> None:
         latent = {"a": (("1",), ("2",), ("3",)), "b": (("4", "5"),), "c": (("6",),)}
         heuristic = {"a": (("1",), ("3",), ("2",)), "b": (("4", "5"),), "d": (("7",),)}
         # Of a: 1 alone stands in the same hop, and 2 and 3 are the pair that is turned round.
-        assert report.agreement(latent, heuristic) == Agreement(
+        assert report.agreement(latent, heuristic) == OrderAgreement(
             claims=2, identical=1, golds=5, same_hop=3, pairs=4, same_pairs=3
         )
 
-    def test_agreement_is_over_the_gold_passages_that_both_found(self) -> None:
+    def test_agreement_ignores_passages_of_one_order_alone(self) -> None:
         found = report.agreement({"a": (("1",), ("2",))}, {"a": (("1",),)})
-        assert found == Agreement(claims=1, identical=0, golds=1, same_hop=1, pairs=0, same_pairs=0)
+        assert found == OrderAgreement(claims=1, identical=0, golds=1, same_hop=1, pairs=0, same_pairs=0)
 
 
 PIDS = [passage.pid for passage in CORPUS]
@@ -412,7 +419,7 @@ def examples(draw: st.DrawFn) -> Example:
 
 
 def check(steps: list[Step], example: Example) -> None:
-    """What holds for any run of hops, however ordered."""
+    """Invariants of any run of hops."""
     taken: list[str] = []
     for number, step in enumerate(steps, 1):
         record, before = step.supervised, set(example.gold) - set(taken)
@@ -429,7 +436,9 @@ def check(steps: list[Step], example: Example) -> None:
 
 class TestInvariants:
     @given(examples(), RANKINGS, DEPTHS)
-    def test_of_latent_hops(self, example: Example, rankings: list[Ranking], depth: int | None) -> None:
+    def test_latent_hops_keep_the_invariants(
+        self, example: Example, rankings: list[Ranking], depth: int | None
+    ) -> None:
         state, steps = start(example), []
         for ranked in rankings:
             steps.append(latent_hop(state, ranked, passages, depth=depth))
@@ -441,21 +450,21 @@ class TestInvariants:
         ]
 
     @given(examples(), RANKINGS)
-    def test_a_last_hop_that_takes_all_leaves_none(self, example: Example, rankings: list[Ranking]) -> None:
+    def test_a_last_hop_of_depth_all_leaves_no_passage(self, example: Example, rankings: list[Ranking]) -> None:
         state = start(example)
         for ranked in rankings:
             state = latent_hop(state, ranked, passages, depth=2).state
         assert latent_hop(state, Ranking(), passages, depth=None).state.done
 
     @given(examples(), RANKINGS, DEPTHS)
-    def test_with_the_fallback_a_gold_passage_that_was_ranked_is_always_found(
+    def test_a_ranked_gold_passage_is_always_found(
         self, example: Example, rankings: list[Ranking], depth: int | None
     ) -> None:
         step = latent_hop(start(example), rankings[0], passages, depth=depth)
         assert bool(step.chosen) >= bool(set(example.gold) & set(rankings[0].pids))
 
     @given(examples(), RANKINGS, st.sampled_from(["heuristic", "oracle"]))
-    def test_of_ordered_hops(self, example: Example, rankings: list[Ranking], kind: str) -> None:
+    def test_ordered_hops_keep_the_invariants(self, example: Example, rankings: list[Ranking], kind: str) -> None:
         if kind == "oracle" and not example.gold:
             return
         order = oracle_order(example) if kind == "oracle" else heuristic_order(example, passages)
@@ -469,7 +478,9 @@ class TestInvariants:
         assert state.done
 
     @given(examples(), RANKINGS, DEPTHS)
-    def test_of_weak_targets_and_first_hops(self, example: Example, rankings: list[Ranking], depth: int | None) -> None:
+    def test_weak_targets_and_first_hops_keep_the_invariants(
+        self, example: Example, rankings: list[Ranking], depth: int | None
+    ) -> None:
         step = latent_hop(start(example), rankings[0], passages, depth=depth)
         for record in (weak_targets(step.state, PIDS), first_hop(example, rankings[0], depth=depth)):
             assert set(record.positives) <= set(example.gold)

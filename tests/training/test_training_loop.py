@@ -1,4 +1,4 @@
-"""The loop: it can be stopped anywhere and ends the same, never leaves half a save, and says what is wrong."""
+"""The training loop: stops and resumes give the same weights, saves are complete, errors are clear."""
 
 from __future__ import annotations
 
@@ -25,12 +25,23 @@ from baleen.core.config import from_mapping
 from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.progress import progress
 from baleen.training.loop.config import TrainConfig
-from baleen.training.loop.logs import CURVES, LEAST_DRAWN, LOG, Cost, Load, Speed, Work, draw_curves, peak_of, read_log
+from baleen.training.loop.logs import (
+    CURVES,
+    LOG,
+    MIN_RECORDS,
+    Cost,
+    Load,
+    Speed,
+    WorkDone,
+    draw_curves,
+    gpu_peak_flops,
+    read_log,
+)
 from baleen.training.loop.optimizer import adamw, learning_rate
 from baleen.training.loop.sampling import Order, Part
 from baleen.training.loop.saves import Saves, write_tensors
 from baleen.training.loop.trainer import Trainer
-from baleen.training.packing import grouped
+from baleen.training.packing import group_by_length
 from training_fakes import EXAMPLES, Toy, settings, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,7 +63,7 @@ def stop_at(count: int) -> Any:
 
 
 def untimed(folder: Path) -> list[dict[str, Any]]:
-    """The log without what depends on the clock."""
+    """The log without values that depend on the clock."""
     return [{key: value for key, value in record.items() if key not in TIMES} for record in read_log(folder)]
 
 
@@ -63,7 +74,7 @@ def weights(toy: nn.Module) -> dict[str, list[float]]:
 # What a step takes
 
 
-def test_an_epoch_takes_every_example_once_and_the_next_one_in_another_order() -> None:
+def test_an_epoch_takes_every_example_once_in_a_new_order() -> None:
     order = Order(EXAMPLES, 4, seed=5)
     rows = [order.row(place) for step in range(2 * EXAMPLES) for place in order.places(step)]
     epochs = [rows[start : start + EXAMPLES] for start in range(0, len(rows) - EXAMPLES, EXAMPLES)]
@@ -71,7 +82,7 @@ def test_an_epoch_takes_every_example_once_and_the_next_one_in_another_order() -
     assert len({tuple(epoch) for epoch in epochs}) == len(epochs)
 
 
-def test_any_step_can_be_made_without_those_before() -> None:
+def test_steps_can_be_made_in_any_order() -> None:
     straight, jumping = Order(EXAMPLES, 6, seed=5), Order(EXAMPLES, 6, seed=5)
     expected = [[straight.row(place) for place in straight.places(step)] for step in range(40)]
     for step in random.Random(0).sample(range(40), 40):
@@ -79,7 +90,7 @@ def test_any_step_can_be_made_without_those_before() -> None:
     assert straight.rng(17).random() == jumping.rng(17).random() != jumping.rng(18).random()
 
 
-def test_weights_say_how_often_an_example_is_taken_and_never_by_more_than_one_too_many() -> None:
+def test_counts_follow_weights_to_within_one() -> None:
     given = [1.0] * 5 + [0.5] * 10 + [0.1] * 20
     order = Order(len(given), 7, seed=3, weights=given)
     rows = [order.row(place) for place in range(12 * 40)]  # an epoch has 12 of them on average
@@ -92,51 +103,51 @@ def test_weights_say_how_often_an_example_is_taken_and_never_by_more_than_one_to
     assert [jumping.row(place) for place in (400, 3, 77)] == [rows[400], rows[3], rows[77]]
 
 
-def test_weights_are_relative_and_equal_ones_change_nothing() -> None:
+def test_equal_weights_change_nothing() -> None:
     plain = [Order(EXAMPLES, 4, seed=5).row(place) for place in range(100)]
     for weight in (1.0, 0.001, 30.0):
         order = Order(EXAMPLES, 4, seed=5, weights=[weight] * EXAMPLES)
         assert [order.row(place) for place in range(100)] == plain
 
 
-def test_a_light_example_beside_a_heavy_one_comes_at_last() -> None:
+def test_an_example_of_small_weight_is_taken_eventually() -> None:
     order = Order(2, 1, seed=0, weights=[1e-3, 1.0])
     rows = [order.row(place) for place in range(3003)]
     assert rows.count(0) in (2, 3, 4)
 
 
 @pytest.mark.parametrize("given", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan]])
-def test_weights_that_make_no_sense_are_refused(given: list[float]) -> None:
+def test_bad_weights_are_refused(given: list[float]) -> None:
     with pytest.raises(TrainingError, match=f"{len(given)} weights for 2 examples; expected one above 0 for each"):
         Order(2, 1, seed=0, weights=given)
 
 
-def test_parts_make_up_the_whole() -> None:
+def test_parts_add_up_to_the_batch() -> None:
     order = Order(EXAMPLES, 12, seed=0)
     parts = [place for index in range(3) for place in order.places(7, Part(index, 3))]
     assert parts == list(order.places(7))
 
 
 @pytest.mark.parametrize("most", [0.3, 0.125, 0.0])
-def test_groups_hold_every_row_once_and_pad_little(most: float) -> None:
+def test_groups_hold_every_row_once_with_little_padding(most: float) -> None:
     lengths = [min(256, int(length)) for length in np.random.default_rng(1).lognormal(4.6, 0.5, 96)]
-    groups = grouped(lengths, most)
+    groups = group_by_length(lengths, most)
     assert sorted(row for group in groups for row in group) == list(range(96))
     slots = sum(len(group) * max(lengths[row] for row in group) for group in groups)
     assert 1 - sum(lengths) / slots <= most
     assert len(groups) <= {0.3: 3, 0.125: 6, 0.0: 96}[most]
 
 
-def test_groups_are_the_best_of_their_number() -> None:
+def test_groups_have_the_least_padding_of_their_number() -> None:
     lengths = [3, 3, 4, 9, 10, 10, 30]
-    groups = grouped(lengths, 0.1)
+    groups = group_by_length(lengths, 0.1)
     assert [sorted(lengths[row] for row in group) for group in groups] == [[30], [9, 10, 10], [3, 3, 4]]
 
 
 # How fast
 
 
-def test_the_rate_rises_and_falls_in_straight_lines() -> None:
+def test_the_learning_rate_rises_and_falls_linearly() -> None:
     rates = [learning_rate(step, peak=8.0, steps=10, warmup=4) for step in range(10)]
     assert rates == pytest.approx([2, 4, 6, 8, 8, 8 * 5 / 6, 8 * 4 / 6, 4, 8 * 2 / 6, 8 / 6])
     assert learning_rate(0, peak=8.0, steps=10, warmup=0) == 8
@@ -159,8 +170,8 @@ def test_norms_and_biases_do_not_decay() -> None:
     }
 
 
-def test_updates_are_those_of_adamw_written_out(tmp_path: Path) -> None:
-    """Against a plain loop over the same batches, with clipping that bites and no dropout."""
+def test_updates_match_adamw_written_out(tmp_path: Path) -> None:
+    """Against a plain loop over the same batches, with active clipping and no dropout."""
     config = settings(clip=0.3, weight_decay=0.1)
     outcome, task = train(tmp_path, config, toy=Toy(dropout=0.0))
     other = Toy(dropout=0.0)
@@ -177,7 +188,7 @@ def test_updates_are_those_of_adamw_written_out(tmp_path: Path) -> None:
     assert weights(task.toy) == weights(other)
 
 
-def test_it_learns(tmp_path: Path) -> None:
+def test_the_loss_falls(tmp_path: Path) -> None:
     outcome, _ = train(tmp_path, settings(steps=150, batch_size=8), toy=Toy(dropout=0.0))
     assert outcome.loss < 0.02 < read_log(tmp_path)[0]["loss"]
 
@@ -195,7 +206,7 @@ def test_the_seed_decides(tmp_path: Path) -> None:
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_what_others_draw_between_steps_changes_nothing(tmp_path: Path) -> None:
+def test_random_draws_between_steps_change_nothing(tmp_path: Path) -> None:
     def noisy() -> float:
         return random.random() + float(np.random.rand()) + torch.rand(()).item()
 
@@ -210,7 +221,7 @@ def test_bfloat16_arithmetic_leaves_the_weights_float32(tmp_path: Path) -> None:
     assert {parameter.dtype for parameter in task.toy.parameters()} == {torch.float32}
 
 
-def test_the_module_is_left_in_the_mode_it_came_in(tmp_path: Path) -> None:
+def test_the_module_keeps_its_mode(tmp_path: Path) -> None:
     _, task = train(tmp_path, toy=Toy().eval())
     assert not task.toy.training
 
@@ -220,7 +231,7 @@ def test_the_module_is_left_in_the_mode_it_came_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moments", [[3], [6], [11, 1, 2], random.Random(4).choices(range(1, 8), k=4)])
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path: Path, moments: list[int], accumulate: int) -> None:
+def test_a_stopped_run_ends_like_an_undisturbed_one(tmp_path: Path, moments: list[int], accumulate: int) -> None:
     config = settings(accumulate=accumulate, save_every=3)
     undisturbed, task = train(tmp_path / "whole", config)
     for count in moments:
@@ -232,14 +243,14 @@ def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path: Path, moments: list[
     assert untimed(tmp_path / "stopped") == untimed(tmp_path / "whole")
 
 
-def test_going_on_makes_no_batch_twice(tmp_path: Path) -> None:
+def test_resuming_makes_no_batch_twice(tmp_path: Path) -> None:
     with pytest.raises(StopError):
         train(tmp_path, stop=stop_at(8))
     _, task = train(tmp_path, resume=True)
     assert task.made == list(range(5, 12))
 
 
-def test_a_killed_process_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     undisturbed, _ = train(tmp_path / "whole", settings(steps=30))
     command = [sys.executable, str(SCRIPT), str(tmp_path / "killed"), "30"]
     with subprocess.Popen([*command, "0.05"], stdout=subprocess.DEVNULL) as process:
@@ -260,7 +271,7 @@ def wait_for(condition: Any, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
+def test_resuming_a_finished_run_does_nothing(tmp_path: Path) -> None:
     outcome, task = train(tmp_path)
     log = (tmp_path / LOG).read_bytes()
     again, other = train(tmp_path, resume=True)
@@ -269,9 +280,9 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert (tmp_path / LOG).read_bytes() == log
 
 
-def test_a_run_is_not_written_over(tmp_path: Path) -> None:
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train(tmp_path)
-    with pytest.raises(TrainingError, match="holds a run that reached step 12: resume it"):
+    with pytest.raises(TrainingError, match="holds a run that reached step 12; resume it"):
         train(tmp_path)
 
 
@@ -283,7 +294,7 @@ def test_another_config_is_refused_by_name(tmp_path: Path) -> None:
         train(tmp_path, resume=True, about={"negatives": 2})
 
 
-def test_what_changes_nothing_may_change(tmp_path: Path) -> None:
+def test_settings_that_do_not_change_weights_may_differ(tmp_path: Path) -> None:
     undisturbed, _ = train(tmp_path / "whole")
     with pytest.raises(StopError):
         train(tmp_path / "stopped", stop=stop_at(8))
@@ -301,7 +312,7 @@ def test_a_save_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     train(tmp_path)
     path = tmp_path / "step-000012" / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 9}))
-    with pytest.raises(TrainingError, match="version 9, and this Baleen reads"):
+    with pytest.raises(TrainingError, match="version 9; this Baleen reads"):
         train(tmp_path, resume=True)
 
 
@@ -318,7 +329,7 @@ def test_a_damaged_save_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("worth", "said"), [(math.nan, "loss is nan"), (math.inf, "loss is inf")])
-def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_save(tmp_path: Path, worth: float, said: str) -> None:
+def test_a_non_finite_loss_ends_the_run_and_keeps_the_last_save(tmp_path: Path, worth: float, said: str) -> None:
     task_config = settings(log_every=100)
 
     def spoil(toy: Toy) -> Any:
@@ -337,7 +348,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_save(tmp_path:
     assert train(tmp_path, task_config, resume=True)[0].loss == train(tmp_path / "whole", task_config)[0].loss
 
 
-def test_gradients_that_are_no_numbers_end_the_run_before_a_save(tmp_path: Path) -> None:
+def test_non_finite_gradients_end_the_run_before_a_save(tmp_path: Path) -> None:
     toy = Toy()
     toy.head.bias.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(TrainingError, match="step 1: grad_norm is"):
@@ -345,7 +356,7 @@ def test_gradients_that_are_no_numbers_end_the_run_before_a_save(tmp_path: Path)
     assert Saves(tmp_path).steps() == []
 
 
-def test_a_full_disk_leaves_the_former_save(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_previous_save(tmp_path: Path) -> None:
     written: list[Path] = []
 
     def write(tensors: dict[str, Tensor], path: Path) -> None:
@@ -361,7 +372,7 @@ def test_a_full_disk_leaves_the_former_save(tmp_path: Path) -> None:
     assert train(tmp_path, resume=True)[0].loss == train(tmp_path / "whole")[0].loss
 
 
-def test_a_device_that_takes_nothing_more_is_an_os_error(tmp_path: Path) -> None:
+def test_a_full_device_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="(?i)no such file"):
         write_tensors({"a": torch.ones(2)}, tmp_path / "nowhere" / "a.safetensors")
 
@@ -371,8 +382,8 @@ def test_rounded_weights_are_refused(tmp_path: Path) -> None:
         train(tmp_path, toy=Toy().bfloat16())
 
 
-def test_a_batch_that_cannot_be_parted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="batch_size = 4, which does not divide into 3 equal parts"):
+def test_an_indivisible_batch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="batch_size = 4, which cannot be divided into 3 equal parts"):
         train(tmp_path, settings(accumulate=3))
 
 
@@ -384,10 +395,10 @@ def test_a_batch_that_cannot_be_parted_is_refused(tmp_path: Path) -> None:
         ({"clip": 0.0}, "clip = 0.0, which should be above 0"),
         ({"dropout": 1.0}, "dropout = 1.0, which should be 0 or more and below 1"),
         ({"dropout": -0.1}, "dropout = -0.1, which should be 0 or more and below 1"),
-        ({"warmup": 30}, "warmup = 30, which is more than the 12 steps"),
+        ({"warmup": 30}, "warmup = 30, which is more than steps = 12"),
     ],
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_bad_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         settings(**changes)
 
@@ -398,7 +409,7 @@ def test_settings_are_read_by_name() -> None:
         from_mapping(TrainConfig, {"precision": "half"})
 
 
-def test_nothing_to_train_on() -> None:
+def test_no_examples_are_refused() -> None:
     with pytest.raises(TrainingError, match="no examples"):
         Order(0, 4, 0)
 
@@ -406,7 +417,7 @@ def test_nothing_to_train_on() -> None:
 # The dev metric
 
 
-def test_the_best_weights_are_kept_and_given_back(tmp_path: Path) -> None:
+def test_the_best_weights_are_kept_and_restored(tmp_path: Path) -> None:
     metrics, seen = iter([0.1, 0.5, 0.3, 0.2]), []
     toy = Toy()
 
@@ -434,7 +445,7 @@ def test_patience_ends_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [4, 7, 10])
-def test_the_best_is_the_best_after_a_stop_too(tmp_path: Path, count: int) -> None:
+def test_the_best_weights_survive_a_stop(tmp_path: Path, count: int) -> None:
     def dev(toy: Toy) -> Any:
         return lambda: math.sin(1e4 * toy.head.bias.item())
 
@@ -463,7 +474,7 @@ def test_a_record_holds_means_rates_and_speeds(tmp_path: Path) -> None:
     assert records[0]["loss"] == pytest.approx(mean)
 
 
-def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     with pytest.raises(StopError):
         train(tmp_path, stop=stop_at(8))
     with (tmp_path / LOG).open("a") as file:
@@ -472,14 +483,14 @@ def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
     assert [record["step"] for record in read_log(tmp_path)] == [2, 4, 6, 8, 10, 12]
 
 
-def test_curves_are_drawn_where_they_can_be(tmp_path: Path) -> None:
+def test_curves_are_drawn_if_there_is_enough(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     train(tmp_path, settings(log_every=1), evaluate=lambda: 0.5)
     assert (tmp_path / CURVES).read_bytes().startswith(b"\x89PNG")
-    few = [{"step": step, "loss": 1.0} for step in range(1, LEAST_DRAWN)]
+    few = [{"step": step, "loss": 1.0} for step in range(1, MIN_RECORDS)]
     assert not draw_curves(few, tmp_path / "none.png")
     assert not draw_curves([{"step": step} for step in range(20)], tmp_path / "none.png")
-    assert draw_curves([*few, {"step": LEAST_DRAWN, "loss": 0.5}], tmp_path / "some.png")
+    assert draw_curves([*few, {"step": MIN_RECORDS, "loss": 0.5}], tmp_path / "some.png")
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [CURVES, "some.png"]
 
 
@@ -493,7 +504,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     assert found == pytest.approx({record["step"]: record["loss"] for record in read_log(tmp_path)})
 
 
-def test_a_note_stands_beside_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_is_shown_beside_the_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("training", total=2, visible=True) as bar:
         bar.advance()
         bar.note("loss 0.31")
@@ -509,25 +520,25 @@ def test_loads_add_up() -> None:
     assert Load().padding == 0
 
 
-def test_operations_are_six_for_each_weight_and_token_and_attention_on_top() -> None:
+def test_flops_are_six_per_weight_and_token_plus_attention() -> None:
     toy = Toy(width=8)
-    assert Cost.of(toy).operations(Load(tokens=100, squares=7)) == 6 * (8 + 8 + 9 + 9) * 100
-    assert Cost(1000, layers=2, hidden=16).operations(Load(tokens=10, squares=50)) == 60_000 + 12 * 2 * 16 * 50
+    assert Cost.of(toy).flops(Load(tokens=100, squares=7)) == 6 * (8 + 8 + 9 + 9) * 100
+    assert Cost(1000, layers=2, hidden=16).flops(Load(tokens=10, squares=50)) == 60_000 + 12 * 2 * 16 * 50
 
 
-def test_speed_is_work_by_time() -> None:
-    work = Work(Load(examples=8, tokens=90, slots=100, squares=500), steps=4, seconds=2.0)
+def test_speed_is_work_over_time() -> None:
+    work = WorkDone(Load(examples=8, tokens=90, slots=100, squares=500), steps=4, seconds=2.0)
     speed = Speed.of(work, 2, Cost(1000), 1e6)
     assert speed == Speed(2.0, 90.0, 8.0, pytest.approx(0.1), 6 * 1000 * 90 / 2 / 1e6)
     assert Speed.of(work, 2, Cost(1000), None).utilisation is None
-    assert Speed.of(Work(), 1, Cost(1), None).steps_per_second == 0
-    assert Work.of(asdict(work)) == work
-    assert Work.of({}) == Work()
-    assert work.more(work.load, 4, 2.0) == Work(work.load + work.load, 8, 4.0)
+    assert Speed.of(WorkDone(), 1, Cost(1), None).steps_per_second == 0
+    assert WorkDone.of(asdict(work)) == work
+    assert WorkDone.of({}) == WorkDone()
+    assert work.plus(work.load, 4, 2.0) == WorkDone(work.load + work.load, 8, 4.0)
 
 
-def test_a_run_says_how_fast_it_was_wherever_it_was_stopped(tmp_path: Path) -> None:
-    """Saves and evaluations are no training, and what was done before a stop counts."""
+def test_the_speed_of_a_stopped_run_covers_all_its_work(tmp_path: Path) -> None:
+    """Time of saves and evaluations does not count; work before a stop does."""
     slow = lambda: time.sleep(0.05) or 0.0  # noqa: E731
     straight, _ = train(tmp_path / "straight", settings(evaluate_every=1), evaluate=slow)
     assert straight.seconds > 12 * 0.05
@@ -548,18 +559,18 @@ def test_a_run_says_how_fast_it_was_wherever_it_was_stopped(tmp_path: Path) -> N
     assert state["counters"]["work"]["load"]["examples"] == 12 * 4
 
 
-def test_peaks_are_known_by_name() -> None:
-    assert peak_of("NVIDIA H200") == peak_of("NVIDIA H100 80GB HBM3") == 989e12
-    assert peak_of("NVIDIA A100-SXM4-80GB") == 312e12
-    assert peak_of("NVIDIA GeForce RTX 4090") is None
+def test_peak_flops_are_known_by_gpu_name() -> None:
+    assert gpu_peak_flops("NVIDIA H200") == gpu_peak_flops("NVIDIA H100 80GB HBM3") == 989e12
+    assert gpu_peak_flops("NVIDIA A100-SXM4-80GB") == 312e12
+    assert gpu_peak_flops("NVIDIA GeForce RTX 4090") is None
 
 
 # Several processes
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
-    """By torchrun over gloo; without dropout, which each process draws for itself."""
+def test_two_processes_learn_like_one(tmp_path: Path) -> None:
+    """Under torchrun with gloo; without dropout, which each process draws for itself."""
     script = tmp_path / "two.py"
     script.write_text(
         "import sys, pathlib\n"
@@ -567,7 +578,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
         "outcome, _ = train(pathlib.Path(sys.argv[1]), settings(batch_size=8), toy=Toy(dropout=0.0), resume=True)\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
         [*command, str(tmp_path / "two")], env=environment, capture_output=True, text=True, check=False
     )

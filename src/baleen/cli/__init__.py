@@ -1,8 +1,8 @@
-"""The command line.  Standard output carries results alone; progress and logs go to standard error.
+"""The command line.  Standard output carries results only; progress and logs go to standard error.
 
-    app.py         the application: its commands, and how errors become exit codes
-    hops.py        verify, ask, demo, search
-    show.py        a run for a person, and as one JSON document
+    app.py         the application: its commands, and the exit codes of errors
+    hops.py        verify, ask, search
+    show.py        a run for a person and as JSON; reports and rankings
     index.py       index, split
     train.py       train, init
     evaluate.py    eval
@@ -10,7 +10,7 @@
     synthesize.py  synthesize
     options.py     options that several commands share
 
-Heavy modules are imported inside the commands, so that `baleen --help` answers at once.
+Heavy modules are imported inside the commands, so that `baleen --help` is fast.
 """
 
 from baleen.cli.app import main

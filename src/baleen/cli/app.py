@@ -1,10 +1,11 @@
-"""The application: which commands there are, and how their errors become exit codes."""
+"""The application: its commands, and the exit codes of errors."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -22,34 +23,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (
-    verify,
-    ask,
-    search,
-    index,
-    train,
-    split,
-    init,
-    demo,
-    compare,
-    table,
-    synthesize,
-):
-    app.command()(command)
-app.command("eval")(evaluate)
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Use": {"verify": verify, "ask": ask, "search": search},
+    "Build": {"index": index, "split": split, "synthesize": synthesize},
+    "Train": {"init": init, "train": train},
+    "Evaluate": {"eval": evaluate, "compare": compare, "table": table},
+}
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
+app.command("demo", hidden=True)(demo)
 
-# Queries and passages of ever other lengths leave torch's memory on a GPU full of holes; segments that grow have none.
+# Batches of varying lengths fragment the memory of a GPU; expandable segments do not.
 _ALLOCATION = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-_GROWING = "expandable_segments:True"
+_EXPANDABLE = "expandable_segments:True"
 
 
 def main() -> None:
-    """Run a command; an error that is somebody's to mend is one line and an exit code of its own."""
+    """Run a command; print an error as one line and exit with its code."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     for noisy in ("numba", "transformers", "httpx", "huggingface_hub"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     if sys.platform == "linux" and not any(name in os.environ for name in _ALLOCATION):
-        os.environ[_ALLOCATION[0]] = _GROWING  # before torch is imported
+        os.environ[_ALLOCATION[0]] = _EXPANDABLE  # before torch is imported
     try:
         app()
     except BaleenError as error:

@@ -1,78 +1,106 @@
-"""`baleen synthesize`: multi-hop claims and questions out of a corpus."""
+"""`baleen synthesize`: make multi-hop claims and questions from a corpus."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baleen.cli.options import JsonOption
-from baleen.cli.show import some
-from baleen.data.claims import read_dataset_file
+from baleen.cli.options import CollectionOutOption, JsonOption, SkipBadOption, grouped
 
 if TYPE_CHECKING:
     from baleen.synthesis.avoiding import Avoided
     from baleen.synthesis.graph import Graph
     from baleen.synthesis.settings import SynthesisConfig
+    from baleen.synthesis.synthesizing import Claim
     from baleen.synthesis.tallying import Tallied
 
 
-def synthesize(
-    corpus: Annotated[list[Path], typer.Argument(help="Collections, as for 'index'")],
-    out: Annotated[Path, typer.Option("--out", help="A .jsonl file, .jsonl.gz or .jsonl.zst")],
-    limit: Annotated[int, typer.Option(min=1, help="How many claims and questions")] = 1000,
-    seed: Annotated[int, typer.Option(help="The same seed and corpus give the same file")] = 0,
-    hops: Annotated[
-        str, typer.Option(metavar="N[=SHARE],...", help="How many passages, and how often")
-    ] = "2=0.4,3=0.35,4=0.25",
+@dataclass(frozen=True)
+class SynthesisOptions:
+    """Which claims and questions are made."""
+
+    limit: Annotated[int, typer.Option(min=1, help="Claims and questions to write.")] = 1000
+    seed: Annotated[int, typer.Option(help="Random seed; equal seed and corpus give an equal file.")] = 0
+    hops: Annotated[str, typer.Option(metavar="N[=SHARE],...", help="Gold passages per claim, with shares.")] = (
+        "2=0.4,3=0.35,4=0.25"
+    )
     kinds: Annotated[
-        str | None, typer.Option(metavar="KIND[=SHARE],...", help="chain, bridge, tree, intersection, comparison")
-    ] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Equal shares of hops, kinds and labels")] = False,
-    questions: Annotated[float, typer.Option(min=0, max=1, help="Share of questions, the rest claims")] = 0.3,
-    gaps: Annotated[
-        float, typer.Option(min=0, max=1, help="Of questions, share that leave something out of a statement")
-    ] = 0.0,
+        str | None,
+        typer.Option(
+            metavar="KIND[=SHARE],...",
+            help="Kinds with shares: chain, bridge, tree, intersection, comparison.",
+            show_default="all; chain, bridge and tree most",
+        ),
+    ] = None
+    balanced: Annotated[bool, typer.Option("--balanced", help="Equal shares of hops, kinds and labels.")] = False
+    questions: Annotated[float, typer.Option(min=0, max=1, help="Share of questions; the rest are claims.")] = 0.3
+    gaps: Annotated[float, typer.Option(min=0, max=1, help="Share of questions that leave a gap in a statement.")] = 0.0
     unnamed: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of chains and trees that name none of their passages")
-    ] = 0.3,
+        float, typer.Option(min=0, max=1, help="Share of chains and trees that name none of their passages.")
+    ] = 0.3
     solved: Annotated[
-        float, typer.Option(min=0, max=1, help="Share to keep of those that one search over words solves")
-    ] = 0.5,
+        float, typer.Option(min=0, max=1, help="Share to keep of those that a single word search solves.")
+    ] = 0.5
+
+    def config(self) -> SynthesisConfig:
+        """The checked settings."""
+        from baleen.synthesis.settings import SynthesisConfig
+
+        given: dict[str, Any] = {"hops": {_number(name): share for name, share in _shares(self.hops).items()}}
+        if self.kinds is not None:
+            given["kinds"] = _shares(self.kinds)
+        config = SynthesisConfig(
+            self.limit,
+            self.seed,
+            questions=self.questions,
+            gaps=self.gaps,
+            unnamed=self.unnamed,
+            solved=self.solved,
+            **given,
+        )
+        return config.balanced() if self.balanced else config
+
+
+@grouped
+def synthesize(
+    corpus: Annotated[list[Path], typer.Argument(metavar="CORPUS", help="Collections, as for 'index'.")],
+    out: CollectionOutOption,
+    *,
+    options: SynthesisOptions,
     avoid: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATASET:FILE", help="Questions that nothing like may be produced (repeatable)"),
+        typer.Option(
+            metavar="DATASET:FILE", help="Test set whose questions and passages must not be used (repeatable)."
+        ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out passages that cannot be read, and count them")
-    ] = False,
+    skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make claims and questions with gold passages, gold sentences and labels out of the passages of CORPUS."""
-    from baleen.data.corpus import Tally, check_writable
-    from baleen.data.corpus import estimate_count as expected
-    from baleen.data.corpus import read_passages as read
+    """Make claims and questions with gold passages, sentences and labels from the passages of CORPUS."""
+    from baleen.data.corpus import Tally, check_writable, estimate_count, read_passages
+    from baleen.data.formats import read_examples
     from baleen.synthesis.graph import read_graph
     from baleen.synthesis.synthesizing import Synthesizer
     from baleen.synthesis.tallying import Tallied
 
     start = time.perf_counter()
-    config = _config(
-        hops, kinds, balanced, limit=limit, seed=seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved
-    )
-    check_writable(out)  # before the time that reading a corpus takes
-    examples = [example for item in avoid or [] for example in read_dataset_file(item)]
-    total = expected(corpus) if sys.stderr.isatty() else None
+    config = options.config()
+    check_writable(out)  # before the corpus is read
+    examples = [example for item in avoid or [] for example in read_examples(*_dataset_file(item))]
+    total = estimate_count(corpus) if sys.stderr.isatty() else None
     tally = Tally()
-    graph = read_graph(read(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
+    graph = read_graph(read_passages(corpus, skip_bad=skip_bad, tally=tally, links=True), total)
     synthesizer = Synthesizer(graph, config, _avoided(examples, graph))
     tallied = Tallied()
-    _write((claim.to_json() for claim in some(tallied.counting(synthesizer.claims()), lambda: _nothing(graph))), out)
+    claims = _refuse_none(tallied.counting(synthesizer.claims()), graph)
+    _write((claim.to_json() for claim in claims), out)
     report = {
         "written": tallied.total,
         "skipped": tally.bad,
@@ -84,29 +112,16 @@ def synthesize(
     typer.echo(json.dumps(report) if as_json else _page(report, tallied, out))
 
 
-def _config(
-    hops: str,
-    kinds: str | None,
-    balanced: bool,
-    *,
-    limit: int,
-    seed: int,
-    questions: float,
-    gaps: float,
-    unnamed: float,
-    solved: float,
-) -> SynthesisConfig:
-    from baleen.synthesis.settings import SynthesisConfig
-
-    given: dict[str, Any] = {"hops": {_number(name): share for name, share in _shares(hops).items()}}
-    if kinds is not None:
-        given["kinds"] = _shares(kinds)
-    config = SynthesisConfig(limit, seed, questions=questions, gaps=gaps, unnamed=unnamed, solved=solved, **given)
-    return config.balanced() if balanced else config
+def _dataset_file(item: str) -> tuple[str, Path]:
+    """Split DATASET:FILE."""
+    dataset, separator, file = item.partition(":")
+    if not separator:
+        raise typer.BadParameter(f"'{item}': expected DATASET:FILE, as in hover:dev.json")
+    return dataset, Path(file)
 
 
 def _shares(text: str) -> dict[str, float]:
-    """ "2=0.4,3" as shares by name; a name without one has 1."""
+    """Parse "2=0.4,3" as shares by name; the default share is 1."""
     found: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = item.strip().partition("=")
@@ -133,12 +148,18 @@ def _avoided(examples: list[Any], graph: Graph) -> Avoided:
     return Avoided(examples, numbers)
 
 
-def _nothing(graph: Graph) -> Exception:
+def _refuse_none(claims: Iterator[Claim], graph: Graph) -> Iterator[Claim]:
+    """Yield the claims; refuse a corpus that gives none, so that no empty file is written."""
     from baleen.core.errors import CorpusError
 
+    first = next(claims, None)
+    if first is not None:
+        yield first
+        yield from claims
+        return
     found = graph.report()
-    return CorpusError(
-        f"nothing could be made of {found['passages']:,} passages, {found['defined']:,} of them defined, with "
+    raise CorpusError(
+        f"nothing could be made from {found['passages']:,} passages, {found['defined']:,} of them defined, with "
         f'{found["links"]:,} links; expected passages that say what they are about ("X is a ...") and name each '
         "other's titles: see docs/synthesis.md"
     )

@@ -1,7 +1,4 @@
-"""`baleen train`: a whole run from a plan, or what a run inferred of one question.
-
-`baleen init`: an untrained model to start from.
-"""
+"""`baleen train`: run a training plan, or explain the hops inferred for a question.  `baleen init`: an untrained model."""
 
 from __future__ import annotations
 
@@ -13,38 +10,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from baleen.cli.options import DeviceOption, JsonOption, OverwriteOption, refuse_there
+from baleen.cli.options import DeviceOption, JsonOption, OverwriteOption, refuse_existing_model
 
 if TYPE_CHECKING:
-    from baleen.training.hop_order.report import Inspected
+    from baleen.training.hop_order.report import HopReport
 
 
 def train(
-    plan: Annotated[Path, typer.Argument(metavar="CONFIG", help="A plan, TOML; or, with --explain, a run's folder")],
-    question: Annotated[str | None, typer.Argument(metavar="QID", help="With --explain, a question's id")] = None,
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="Training plan, TOML; with --explain the folder of a run.")
+    ],
+    question: Annotated[str | None, typer.Argument(metavar="QID", help="With --explain, the id of a question.")] = None,
+    *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder", show_default="the plan's name without .toml")
+        Path | None, typer.Option("--out", help="Folder of the run.", show_default="the plan without .toml")
     ] = None,
-    stage: Annotated[str | None, typer.Option("--stage", help="Do this stage and those after it anew")] = None,
+    stage: Annotated[str | None, typer.Option("--stage", help="Repeat this stage and those after it.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on where a run of the same plan stood")
+        bool, typer.Option("--resume/--no-resume", help="Resume an earlier run of the same plan.")
     ] = True,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print the order of hops that a run inferred for a question")
+        bool, typer.Option("--explain", help="Print the order of hops that a run inferred for a question.")
     ] = False,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train every component as CONFIG says, or explain what a run inferred."""
+    """Train a whole model as PLAN says, or explain the hops inferred for a question."""
     if explain != (question is not None):
-        raise typer.BadParameter("--explain takes a run's folder and a question's id: baleen train --explain RUN QID")
+        raise typer.BadParameter(
+            "--explain needs the folder of a run and the id of a question: baleen train --explain RUN QID"
+        )
     if explain and question is not None:
         _explain(plan, question, as_json)
         return
     folder = out or plan.with_suffix("")
     if folder == plan:
-        raise typer.BadParameter(f"the run of {plan} needs a folder, as its name has no ending to leave out: use --out")
-    first = _alone_or_first()
+        raise typer.BadParameter(f"{plan} has no suffix to leave out for the folder of its run: use --out")
+    first = _silence_others()
     summary = _run(plan, folder, stage, resume or not first, device)
     if not first:
         return
@@ -54,8 +56,8 @@ def train(
         _show(summary, folder)
 
 
-def _alone_or_first() -> bool:
-    """Whether this process talks: of several that torchrun started, the first; the others are silent from here on."""
+def _silence_others() -> bool:
+    """Silence all but the first of the processes that torchrun started; return whether this is the first."""
     from baleen.training.loop.distributed import is_first
 
     if not is_first():
@@ -71,7 +73,7 @@ def _run(plan: Path, folder: Path, stage: str | None, resume: bool, device: str 
 
     settings = read_plan(plan)
     if not resume and stage is None and (folder / "plan.json").exists():
-        raise TrainingError(f"{folder}: holds a run already: resume it, or choose another folder with --out")
+        raise TrainingError(f"{folder}: holds a run already; resume it, or choose another folder with --out")
     return run(settings, folder, stage=stage, device=device)
 
 
@@ -79,33 +81,38 @@ def _show(summary: dict[str, Any], folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from baleen.training.stages import spell
+    from baleen.training.stages import format_duration
 
-    table = Table("stage", "time", "records", "what it came to", box=None, header_style="bold", pad_edge=False)
+    table = Table("stage", "time", "records", "result", box=None, header_style="bold", pad_edge=False)
     table.columns[1].justify = table.columns[2].justify = "right"
     for stage, report in summary["stages"].items():
-        count = records_of(report)
-        table.add_row(stage, spell(report["seconds"]), "" if count is None else f"{count:,}", "\n".join(told(report)))
+        count = count_records(report)
+        table.add_row(
+            stage,
+            format_duration(report["seconds"]),
+            "" if count is None else f"{count:,}",
+            "\n".join(format_report(report)),
+        )
     console = Console(soft_wrap=False)
     console.print(table)
     for other, found in summary["agreement"].items():
-        console.print(f"\n{agreed(other, found)}", highlight=False)
-    for line in sentences_agreed(summary.get("sentence_agreement", {})):
+        console.print(f"\n{format_agreement(other, found)}", highlight=False)
+    for line in format_sentence_agreement(summary.get("sentence_agreement", {})):
         console.print(f"\n{line}", highlight=False)
     console.print(f"\nThe model is in {folder / 'model'}", highlight=False, soft_wrap=True)
 
 
-def records_of(report: dict[str, Any]) -> int | None:
-    """How many records a stage trained on or made: questions of a hop, queries ranked, sentences scored."""
+def count_records(report: dict[str, Any]) -> int | None:
+    """The number of records that a stage trained on or made."""
     if "hops" in report:
         return int(report["claims"])
     found = next((report[key] for key in ("records", "queries", "sentences") if key in report), None)
     return sum(found.values()) if isinstance(found, dict) else found
 
 
-def told(report: dict[str, Any]) -> list[str]:
-    """What a stage came to, in lines for a person."""
-    lines = _came_to(report)
+def format_report(report: dict[str, Any]) -> list[str]:
+    """Format the report of a stage as lines."""
+    lines = _results(report)
     if report.get("mining_seconds"):
         parts = {"tokenise": "tokenised", "encode": "encoded", "search": "searched"}
         lines.append(
@@ -114,7 +121,7 @@ def told(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _came_to(report: dict[str, Any]) -> list[str]:
+def _results(report: dict[str, Any]) -> list[str]:
     if "hops" in report:
         return _hop(report)
     if "components" in report:
@@ -156,32 +163,31 @@ def _reached(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measured(dev: dict[str, float]) -> list[str]:
-    """The measures of each head in a line, without the one that stands for them."""
-    alone = {"reranker_metric": "first", "verifier_metric": "accuracy", "answerer_metric": "f1", "facts_metric": "f1"}
+    """The measures of each head in a line; the head's summary metric by its own name."""
+    names = {"reranker_metric": "first", "verifier_metric": "accuracy", "answerer_metric": "f1", "facts_metric": "f1"}
     lines: dict[str, list[str]] = {}
     for name, value in dev.items():
         head, _, what = name.partition("_")
-        what = alone.get(name, what)
+        what = names.get(name, what)
         if what not in ("", "metric"):
             lines.setdefault(head, []).append(f"{what} {value:.3f}")
     return [f"{head}: {', '.join(values)}" for head, values in lines.items()]
 
 
-def agreed(other: str, found: dict[str, int]) -> str:
-    """How the latent order compares with another one, in a line."""
+def format_agreement(other: str, found: dict[str, int]) -> str:
+    """Format how the inferred order of hops agrees with another one."""
     share = f"{100 * found['same_pairs'] / max(1, found['pairs']):.1f} %"
     return (
-        f"Beside the {other} order: {found['identical']:,} of {found['claims']:,} questions have the same hops, "
-        f"and {share} of {found['pairs']:,} pairs of gold passages stand the same way."
+        f"Agreement with the {other} order: {found['identical']:,} of {found['claims']:,} questions have the same hops, "
+        f"and {share} of {found['pairs']:,} pairs of gold passages the same order."
     )
 
 
-def sentences_agreed(found: dict[str, dict[str, int]]) -> list[str]:
-    """How inferred sentences compare with gold ones, a line for each part of the questions that has some."""
+def format_sentence_agreement(found: dict[str, dict[str, int]]) -> list[str]:
+    """Format how inferred sentences agree with gold ones, a line for each part of the questions."""
     return [
-        f"Of {each['passages']:,} gold passages of {part} whose sentences are known, the sentence inferred is gold of "
-        f"{_share(each, 'inferred')}, the likeliest by its words of {_share(each, 'likely')}, the first one of "
-        f"{_share(each, 'first')}."
+        f"{part}, {each['passages']:,} gold passages with gold sentences: the inferred sentence is gold in "
+        f"{_share(each, 'inferred')}, the best by words in {_share(each, 'likely')}, the first in {_share(each, 'first')}."
         for part, each in found.items()
         if each["passages"]
     ]
@@ -209,7 +215,7 @@ def _explain(folder: Path, question: str, as_json: bool) -> None:
         _explain_hop(line)
 
 
-def _explain_hop(line: Inspected) -> None:
+def _explain_hop(line: HopReport) -> None:
     typer.echo(f"\nHop {line.hop}" + ("  (beyond the depth)" if line.fallback else ""))
     for found in line.found:
         typer.echo(f"  {found.title}  [{found.pid}]  {'not ranked' if found.rank is None else f'rank {found.rank}'}")
@@ -218,7 +224,7 @@ def _explain_hop(line: Inspected) -> None:
     if not line.found:
         typer.echo("  nothing found")
     if line.remaining:
-        typer.echo(f"  still to be found: {', '.join(line.remaining)}")
+        typer.echo(f"  not found yet: {', '.join(line.remaining)}")
 
 
 SAMPLE = 2_000
@@ -226,41 +232,48 @@ SAMPLE = 2_000
 
 def init(
     backbone: Annotated[
-        str | None, typer.Argument(help="A Hugging Face encoder's folder or name", show_default="a small one")
+        str | None,
+        typer.Argument(
+            metavar="BACKBONE", help="Folder or name of a Hugging Face encoder.", show_default="a small one"
+        ),
     ] = None,
+    *,
     cross_encoder: Annotated[
         str | None,
-        typer.Option("--cross-encoder", help="Another, to read passages with: its untrained heads make a whole model"),
+        typer.Option("--cross-encoder", help="Encoder for condenser and readers; with it a whole model is made."),
     ] = None,
     corpus: Annotated[
         list[Path] | None,
-        typer.Option("--corpus", help="Collections that the projection is fitted to (repeatable)", show_default="ours"),
+        typer.Option(
+            "--corpus",
+            help="Collections that the projection is fitted to (repeatable).",
+            show_default="the demonstration corpus",
+        ),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, help="So many of their passages", show_default=f"{SAMPLE:,}")
+        int | None, typer.Option(min=1, help="Passages of --corpus to sample.", show_default=f"{SAMPLE:,}")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of that sample", show_default="0")] = None,
-    dim: Annotated[int, typer.Option(min=1, help="Of the vectors")] = 128,
-    out: Annotated[Path, typer.Option("--out", help="The model's folder")] = Path("checkpoints/flipr-untrained"),
+    seed: Annotated[int | None, typer.Option(help="Random seed of the sample.", show_default="0")] = None,
+    dim: Annotated[int, typer.Option(min=1, help="Embedding dimension.")] = 128,
+    out: Annotated[Path, typer.Option("--out", help="Model folder.")] = Path("checkpoints/flipr-untrained"),
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Make an untrained encoder of a BACKBONE: a starting point for training that already retrieves."""
+    """Make an untrained encoder or model from BACKBONE, as a starting point for training."""
     from baleen.core.progress import track
-    from baleen.data.corpus import read_passages as read
-    from baleen.data.corpus import sample_passages as sampled
-    from baleen.hops.demo import untrained_encoder as untrained
-    from baleen.hops.demo import write_whole
-    from baleen.models.checkpoint import refuse_whole_model as refuse_model
+    from baleen.data.corpus import read_passages, sample_passages
+    from baleen.hops.demo import untrained_encoder, write_whole
+    from baleen.models.checkpoint import refuse_whole_model
 
     if not corpus and not (sample is None and seed is None):
-        raise typer.BadParameter("--sample and --seed are of the passages of --corpus, and none is named")
+        raise typer.BadParameter("--sample and --seed are for passages of --corpus, which is missing")
     if cross_encoder is None:
-        refuse_model(out)
-    refuse_there(out, overwrite)
-    passages = (
-        sampled(track(read(corpus), "sampling", unit="passages"), sample or SAMPLE, seed or 0) if corpus else None
-    )
-    encoder = untrained(backbone, passages, dim)
+        refuse_whole_model(out)
+    refuse_existing_model(out, overwrite)
+    passages = None
+    if corpus:
+        every = track(read_passages(corpus), "sampling", unit="passages")
+        passages = sample_passages(every, sample or SAMPLE, seed or 0)
+    encoder = untrained_encoder(backbone, passages, dim)
     if cross_encoder is None:
         encoder.save(out)
     else:

@@ -1,7 +1,7 @@
-"""How settings are read: frozen dataclasses, a nearest-name hint for what does not exist, TOML files.
+"""Settings as frozen dataclasses, built from mappings and TOML files; an unknown key names the nearest known one.
 
-Each stage keeps its own dataclass beside the code that it steers (`EncoderConfig` in `tokenization.py`, `RunConfig` in
-`system.py`, ...).  A call argument outranks a file, a file outranks the default, and nothing is written back.
+Each stage keeps its dataclass beside its code (`RunConfig` in `hops/config.py`, `EncoderConfig` in
+`models/tokens.py`).  An argument of a call overrides a file, and a file overrides the default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from baleen.core.errors import ConfigError
 Config = TypeVar("Config")
 
 NO_SETTING = {"setting": False}
-# Settings that are gone, with the last release that reads them, and settings with a new name.
+# Removed settings, with the last release that reads them, and settings with a new name.
 REMOVED = dict.fromkeys(("distillation", "distillation_temperature", "positives", "rounding", "teacher"), "0.1.0")
 RENAMED = {
     "least_passages": "'min_passages'",
@@ -33,8 +33,8 @@ RENAMED = {
 def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = "settings") -> Config:
     """Build the dataclass `kind` from `settings`; an unknown key or a value of the wrong type is a ConfigError.
 
-    A field that is a dataclass itself, or a tuple of them, is built from a mapping, or from a list of mappings.  What
-    is wrong there is told with the way to it.  Fields whose metadata is `NO_SETTING` are not for files to set.
+    A field of a dataclass type is built from a mapping, a tuple of them from a list of mappings; errors name the path
+    to the bad value.  Fields with the metadata `NO_SETTING` cannot be set by files.
     """
     assert dataclasses.is_dataclass(kind)
     hints = typing.get_type_hints(kind)
@@ -44,12 +44,12 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
         if key not in fields:
             _refuse_if_removed(key, f"{source}: ")
             raise ConfigError(f"{source}: there is no setting '{key}'{did_you_mean(key, fields)}")
-        values[key] = _built(hints[key], value, f"{source}: {key}")
+        values[key] = _convert(hints[key], value, f"{source}: {key}")
         if not _fits(hints[key], values[key]):
             raise ConfigError(f"{source}: {key} = {value!r} should be {_name(hints[key])}")
-    lacking = [name for name, field in fields.items() if name not in values and not _has_default(field)]
-    if lacking:
-        raise ConfigError(f"{source}: the setting '{lacking[0]}' is missing, and has no default")
+    missing = [name for name, field in fields.items() if name not in values and not _has_default(field)]
+    if missing:
+        raise ConfigError(f"{source}: the setting '{missing[0]}' is missing, and has no default")
     try:
         return kind(**values)
     except ConfigError as error:
@@ -57,7 +57,7 @@ def from_mapping(kind: type[Config], settings: Mapping[str, Any], source: str = 
 
 
 def refuse_removed(settings: Mapping[str, Any], source: str) -> None:
-    """Refuse settings that only an older release reads, in `settings` and the tables within."""
+    """Raise a ConfigError for a setting that only an older release reads, here or in a nested table."""
     for key, value in settings.items():
         _refuse_if_removed(key, f"{source}: ")
         if isinstance(value, Mapping):
@@ -72,7 +72,7 @@ def _refuse_if_removed(key: str, where: str = "") -> None:
 
 
 def override(config: Config, **changes: Any) -> Config:
-    """A copy of `config` with every change that is not None."""
+    """Copy `config` with every change that is not None."""
     given = {key: value for key, value in changes.items() if value is not None}
     assert dataclasses.is_dataclass(config)
     assert not isinstance(config, type)
@@ -86,13 +86,14 @@ def override(config: Config, **changes: Any) -> Config:
 
 
 def to_mapping(config: Any) -> dict[str, Any]:
-    """The settings as JSON holds them: what is saved beside every output."""
+    """The settings as JSON values, to be saved beside an output."""
     return {
         key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(config).items()
     }
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; a ConfigError names the file."""
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
@@ -104,12 +105,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
-def _built(hint: Any, value: Any, source: str) -> Any:
-    """`value` as a field of this type holds it: dataclasses for mappings, tuples for lists."""
+def _convert(hint: Any, value: Any, source: str) -> Any:
+    """Convert a value of a file to a field's type: mappings to dataclasses, lists to tuples."""
     kinds = _choices(hint)
     if isinstance(value, list):
         inner = next((typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple), None)
-        return tuple(_built(inner, item, f"{source}[{place}]") for place, item in enumerate(value))
+        return tuple(_convert(inner, item, f"{source}[{place}]") for place, item in enumerate(value))
     if isinstance(value, Mapping):
         for kind in kinds:
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -118,7 +119,7 @@ def _built(hint: Any, value: Any, source: str) -> Any:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The types that a union allows, or the one type that it is."""
+    """The members of a union, or the type itself."""
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 

@@ -1,21 +1,21 @@
-"""Every error that Baleen raises for somebody's input, with the exit code of the command line and an HTTP status.
+"""Errors that Baleen raises for bad input, each with an exit code and an HTTP status.
 
     BaleenError                 1   500
-    ├── ConfigError             3   400   a setting that does not exist or cannot hold
+    ├── ConfigError             3   400   an unknown setting, or a bad value
     ├── CorpusError             4   400   a collection file that cannot be read as passages
     ├── CheckpointError         5   400   a model folder that is missing, broken or of a newer format
-    ├── QueryError              6   400   a search that makes no sense (an empty query, k below 1)
+    ├── QueryError              6   400   an invalid search (an empty query, k below 1)
     ├── MissingExtraError       7   501   an optional dependency that is not installed
-    ├── DatasetError            8   400   a file of questions or claims that cannot be read, or does not fit the corpus
-    ├── TrainingError           9   500   a training run that cannot go on, or cannot be taken up again
+    ├── DatasetError            8   400   a file of claims that cannot be read, or does not fit the corpus
+    ├── TrainingError           9   500   a training run that cannot go on or be resumed
     └── StoredIndexError       10   500   anything wrong with an index on disk
-        ├── IndexNotFoundError 11   404   no manifest, so no index
-        ├── IndexExistsError   12   409   one is there already and nobody said to replace it
-        ├── IndexFormatError   13   500   not the manifest of an index of ours
-        │   └── IndexVersionError 17 500  by a Baleen that writes another version of the format
+        ├── IndexNotFoundError 11   404   no index in this folder
+        ├── IndexExistsError   12   409   an index is there already
+        ├── IndexFormatError   13   500   not the manifest of an index
+        │   └── IndexVersionError 17 500  another version of the index format
         ├── IndexCorruptError  14   500   a file is missing, truncated or altered
         ├── IndexLockedError   15   409   another process is writing to it
-        └── EncoderMismatchError 16 409   made by another encoder than the one that asks
+        └── EncoderMismatchError 16 409   the index was built with another encoder
 
 Usage errors of the command line exit with 2.  A message says what was found, what was expected and what to do.
 """
@@ -26,6 +26,8 @@ from typing import ClassVar
 
 
 class BaleenError(Exception):
+    """An error in somebody's input: `exit_code` ends the command line, `http_status` a request."""
+
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
 

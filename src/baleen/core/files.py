@@ -1,13 +1,15 @@
-"""Lines of bytes out of files and into them, plain or compressed (.gz, .bz2, .zst), in memory that does not grow.
+"""Files: streams of lines, plain or compressed (.gz, .bz2, .zst); JSONL files of records; atomic replacement; locks.
 
-Files of records: a line of JSON each, compressed where their names say so.
-
-They are written in pieces, of which several processes make many at once where there are enough.
+read_lines, write_lines         lines as bytes, in constant memory
+read_records, write_records     a record per line, written by several processes where that pays
+replacing                       write a file aside, then move it into place
+lock, sync_folder               one writer at a time; durable names
 """
 
 from __future__ import annotations
 
 import bz2
+import fcntl
 import gc
 import gzip
 import importlib
@@ -19,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from baleen.core.errors import MissingExtraError
 from baleen.core.parallel import map_chunks
@@ -28,26 +30,25 @@ from baleen.core.records import Record
 
 MAX_LINE = 10_000_000
 
-# What reading a file that is damaged, cut short or not ours to read can raise.
-BROKEN = (OSError, EOFError, zlib.error)
+# Errors of reading a file that is missing, unreadable, damaged or truncated.
+READ_ERRORS = (OSError, EOFError, zlib.error)
 
-PACKED = (".gz", ".bz2", ".zst")
+COMPRESSED = (".gz", ".bz2", ".zst")
 
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 16
 _FAST_GZIP = 2  # five times as fast as the best level, for files a sixth larger
-# A byte of .zst can stand for thousands; fed in pieces this small, what comes out at a time stays small as well.
+# One byte of .zst can decompress to thousands: small inputs keep the output small.
 _ZSTD_BLOCK = 1 << 12
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of `path` without their ends, and without a byte order mark.
+    """Read the lines of `path`, without line ends and byte order mark; a bad file raises one of READ_ERRORS.
 
-    A line over MAX_LINE bytes is never held whole: it comes out cut to MAX_LINE + 1.  A broken file raises one of
-    BROKEN.
+    A line over MAX_LINE bytes is cut to MAX_LINE + 1 bytes, so that it is never held in memory.
     """
     rest = b""
-    for block in _unmarked(_blocks(path)):
+    for block in _without_mark(_blocks(path)):
         first, *others = block.split(b"\n")
         rest += first[: MAX_LINE + 1 - len(rest)]
         for other in others:
@@ -58,17 +59,17 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All of `path`, without a byte order mark; for files that are one document.  A broken file raises one of BROKEN."""
-    return b"".join(_blocks(path)).removeprefix(_MARK)
+    """Read all of `path`, without byte order mark; a bad file raises one of READ_ERRORS."""
+    return b"".join(_blocks(path)).removeprefix(_BYTE_ORDER_MARK)
 
 
 def write_lines(lines: Iterable[bytes], path: Path) -> int:
-    """Write `lines` to `path`, an end after each, compressed as its name says; the same lines give the same bytes."""
+    """Write lines to `path`, compressed as its suffix says, and return their number; equal lines give equal bytes."""
     count = 0
     with ExitStack() as stack:
         file: Any = stack.enter_context(path.open("wb"))
         if path.suffix.lower() == ".gz":
-            # No time and no name inside, so that equal content is an equal file.
+            # No time and no name inside: equal content gives an equal file.
             file = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         elif path.suffix.lower() == ".bz2":
             file = stack.enter_context(bz2.BZ2File(file, "wb"))
@@ -82,9 +83,9 @@ def write_lines(lines: Iterable[bytes], path: Path) -> int:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place at the end: `path` is there whole, or as it was before.
+    """Yield a file to write, and move it to `path` at the end; after an error `path` is as it was.
 
-    What is there and is no file, such as a pipe or /dev/null, is written to as it stands: it has no place to take.
+    A pipe or device such as /dev/null is yielded itself.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -97,10 +98,31 @@ def replacing(path: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def compress_lines(lines: Iterable[bytes], suffix: str) -> bytes:
-    """Lines as bytes of a file of that suffix: such pieces, written one after the other, are the file.
+def lock(file: IO[Any], refusal: Exception, *, shared_with_forks: bool = True) -> None:
+    """Lock an open, writable file until it is closed; raise `refusal` if another process holds the lock.
 
-    Compressed fast rather than well; the same lines give the same bytes.
+    Forked processes share the lock, and may hold it longer than this one, unless `shared_with_forks` is False.
+    """
+    lock_file = fcntl.flock if shared_with_forks else fcntl.lockf
+    try:
+        lock_file(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        raise refusal from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def compress_lines(lines: Iterable[bytes], suffix: str) -> bytes:
+    """Compress lines as a file of this suffix holds them; the concatenation of such chunks is a valid file.
+
+    Fast rather than small; equal lines give equal bytes.
     """
     data = b"".join(line + b"\n" for line in lines)
     if suffix.lower() == ".gz":
@@ -108,14 +130,14 @@ def compress_lines(lines: Iterable[bytes], suffix: str) -> bytes:
     return bytes(_zstandard().ZstdCompressor().compress(data)) if suffix.lower() == ".zst" else data
 
 
-def _unmarked(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The first pieces of what is compressed may be empty, so that they are put together until a mark would show."""
+def _without_mark(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Remove a byte order mark, which may be spread over several blocks of a compressed file."""
     first = b""
     for block in blocks:
         first += block
-        if len(first) >= len(_MARK):
+        if len(first) >= len(_BYTE_ORDER_MARK):
             break
-    yield first.removeprefix(_MARK)
+    yield first.removeprefix(_BYTE_ORDER_MARK)
     yield from blocks
 
 
@@ -125,7 +147,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         yield from _zstd_blocks(path)
         return
     with _opened(path, suffix) as file:
-        # read1 hands out what a damaged file still gives before it raises.
+        # read1 returns what a damaged file still holds before it raises.
         while block := file.read1(_BLOCK):
             yield block
 
@@ -137,7 +159,7 @@ def _opened(path: Path, suffix: str) -> io.BufferedIOBase:
 
 
 def _zstd_blocks(path: Path) -> Iterator[bytes]:
-    """Frame by frame, because zstandard's own file reader takes a file that was cut short for a complete one."""
+    """Decompress frame by frame: zstandard's own file reader takes a truncated file for a complete one."""
     library = _zstandard()
     frame, rest = None, b""
     with path.open("rb") as file:
@@ -170,27 +192,30 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def write_records(records: Iterable[Record], path: Path | str) -> int:
-    """Write records and say how many; the file appears only once complete, and is the same whoever writes it."""
-    return sum(_written(map_chunks(partial(_piece, Path(path).suffix, _line), records, PIECE), Path(path)))
+    """Write records and return their number; the file appears only when complete.
+
+    Equal records give equal bytes, however many processes write them.
+    """
+    return sum(_write_chunks(map_chunks(partial(_encode_chunk, Path(path).suffix, _line), records, PIECE), Path(path)))
 
 
 def write_each(make: Callable[[Item], Record], items: Sequence[Item], path: Path | str, doing: str = "writing") -> int:
-    """The same of the record that `make` makes of each item, by the process that writes it: nobody holds them all."""
-    pieces = map_chunks(partial(_piece, Path(path).suffix, lambda item: _line(make(item))), items, PIECE)
+    """Write `make(item)` for each item; the process that writes a record makes it, so none holds them all."""
+    chunks = map_chunks(partial(_encode_chunk, Path(path).suffix, lambda item: _line(make(item))), items, PIECE)
     with progress(doing, len(items), "records") as bar:
-        for count in _written(pieces, Path(path)):
+        for count in _write_chunks(chunks, Path(path)):
             bar.advance(count)
     return bar.done
 
 
 def read_records(file: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """What was written, a record at a time."""
+    """Read records one at a time."""
     for line in read_lines(file):
         yield kind.from_json(json.loads(line))
 
 
 def read_all_records(file: Path, kind: type[Kind]) -> list[Kind]:
-    """All of it, without a search for garbage each time that so many more objects are there: none of them is."""
+    """Read all records, with garbage collection paused: it would walk them all again and again."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -200,17 +225,17 @@ def read_all_records(file: Path, kind: type[Kind]) -> list[Kind]:
             gc.enable()
 
 
-def _written(pieces: Iterable[tuple[int, bytes]], path: Path) -> Iterator[int]:
-    """How many records each piece has, once it is written."""
+def _write_chunks(chunks: Iterable[tuple[int, bytes]], path: Path) -> Iterator[int]:
+    """Write chunks and yield the number of records in each."""
     with replacing(path) as aside, aside.open("wb") as file:
-        for count, data in pieces:
+        for count, data in chunks:
             file.write(data)
             yield count
         if not file.tell():
             file.write(compress_lines((), path.suffix))
 
 
-def _piece(suffix: str, line: Callable[[Item], bytes], items: Sequence[Item]) -> tuple[int, bytes]:
+def _encode_chunk(suffix: str, line: Callable[[Item], bytes], items: Sequence[Item]) -> tuple[int, bytes]:
     return len(items), compress_lines(map(line, items), suffix)
 
 

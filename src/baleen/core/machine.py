@@ -1,7 +1,4 @@
-"""The machine that something is done on, and what does it: written beside every figure and every run.
-
-Seconds and tokens of the stages that a batch of claims goes through together.
-"""
+"""The machine behind a figure, and the time and tokens of each stage of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ PACKAGES = ("baleen", "numpy", "numba", "torch")
 
 
 def machine_info() -> dict[str, Any]:
-    """The processor, how many of its cores may be used, the memory, the date and the versions of what did the work."""
+    """Processor, usable cores, memory, date, and versions of Python and packages."""
     return {
         "cpu": _cpu(),
         "cores": available_cores(),
@@ -36,7 +33,7 @@ def machine_info() -> dict[str, Any]:
 
 
 def package_version(package: str) -> str:
-    """Of a package as it is installed here."""
+    """The installed version of a package, or ABSENT."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -44,7 +41,7 @@ def package_version(package: str) -> str:
 
 
 def _cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name; its architecture where the system does not tell."""
+    """The processor's name, or else its architecture."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except OSError:
@@ -54,7 +51,7 @@ def _cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 class StageTimer:
-    """For `count` claims: a stage's seconds are shared evenly between them, tokens belong to the claim they are of."""
+    """Seconds and tokens by stage of a batch of `count` claims; seconds are shared evenly, tokens counted per claim."""
 
     def __init__(self, count: int) -> None:
         self.seconds: dict[str, float] = {}
@@ -70,8 +67,9 @@ class StageTimer:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
 
     def read(self, number: int, stage: str, tokens: int) -> None:
-        """Claim `number` had `tokens` read in a stage."""
+        """Add the tokens that a stage read for claim `number`."""
         self.tokens[number][stage] = self.tokens[number].get(stage, 0) + tokens
 
     def stamp(self, number: int, condensed: Condensed) -> Condensed:
+        """Set the seconds and tokens of a claim's result."""
         return replace(condensed, seconds=dict(self.seconds), tokens=dict(self.tokens[number]))

@@ -1,13 +1,11 @@
-"""How many processor cores this process may use.
+"""Background threads and forked workers, for work that overlaps or is spread over cores.
 
-Work done ahead of who asks for it: one stage of a stream in a thread of its own, so that stages overlap.
+    background      iterate in a background thread
+    map_chunks      map a function over chunks of a sequence, in forked processes where that pays
+    quiet_forks     fork without warnings and without threads of tokenizers
 
-Forks of a process that has threads, tokenizers and perhaps a GPU: where they are safe, and without a word of theirs.
-
-Work on many items by several processes, each on stretches of them, with what comes of it in order.
-
-For work that is Python alone.  The processes are forks: they have all that the work knows, and nothing is sent to them but
-numbers.  What they return is sent back, so it should be small beside the work.  They must leave GPUs and models alone.
+Forked workers inherit all that the work refers to, so only chunk numbers are sent to them.  Their results are sent
+back, and should be small beside the work.  They must not touch GPUs or models.
 """
 
 from __future__ import annotations
@@ -26,32 +24,32 @@ from queue import Empty, Queue
 from threading import Event, Thread, current_thread
 from typing import Any, TypeVar
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def available_cores() -> int:
-    """Those it is bound to where the system tells, else all."""
+    """The number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-Item = TypeVar("Item")
-
-
 class _End:
-    """What comes after the last item: the error that ended the stream, if one did."""
+    """The end of a stream, with the error that ended it, if any."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
 
 
-def background(items: Iterable[Item], room: int = 1) -> Generator[Item]:
-    """The same items in the same order; up to `room` of them wait here, while a thread makes the one after.
+def background(items: Iterable[Item], buffer: int = 1) -> Generator[Item]:
+    """Iterate in a background thread, with up to `buffer` finished items waiting.
 
-    An error comes when its turn does, after every item before it.  Closing this ends the thread, which is waited for
-    until it has made what it is at, and closes `items`: who may fail on the way should hold it by `closing`.
+    An error is raised in its turn, after every item before it.  Closing the generator waits for the item in work,
+    ends the thread and closes `items`; a caller that may fail half-way should use `contextlib.closing`.
     """
-    waiting: Queue[Item | _End] = Queue(room)
-    unwanted = Event()
+    waiting: Queue[Item | _End] = Queue(buffer)
+    closed = Event()
 
     def work() -> None:
         end = _End()
@@ -59,8 +57,8 @@ def background(items: Iterable[Item], room: int = 1) -> Generator[Item]:
             source = iter(items)
             for item in source:
                 waiting.put(item)
-                del item  # or it would be held while the next one is made
-                if unwanted.is_set():
+                del item  # free it before the next one is made
+                if closed.is_set():
                     break
             if isinstance(source, Generator):
                 source.close()
@@ -68,7 +66,7 @@ def background(items: Iterable[Item], room: int = 1) -> Generator[Item]:
             end = _End(error)
         waiting.put(end)
 
-    worker = Thread(target=work, name="ahead", daemon=True)
+    worker = Thread(target=work, name="background", daemon=True)
     worker.start()
     try:
         while not isinstance(item := waiting.get(), _End):
@@ -77,8 +75,8 @@ def background(items: Iterable[Item], room: int = 1) -> Generator[Item]:
         if item.error is not None:
             raise item.error
     finally:
-        unwanted.set()
-        while worker.is_alive() and current_thread() is not worker:  # make room for what it still has in hand
+        closed.set()
+        while worker.is_alive() and current_thread() is not worker:  # unblock its last put
             try:
                 waiting.get(timeout=0.01)
             except Empty:
@@ -89,18 +87,18 @@ _TOKENIZERS = "TOKENIZERS_PARALLELISM"
 
 
 def forks_are_safe() -> bool:
-    """Where the system has them, and its own libraries take a fork of a process with threads."""
+    """Whether this system can fork a process that has threads."""
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
 def cores_per_process() -> int:
-    """The cores that this process has beside others of its run on this machine."""
+    """Cores for each of the processes that torchrun started on this machine."""
     return max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 @contextmanager
 def quiet_forks() -> Iterator[None]:
-    """Tokenizers that are forked here use one thread each: those of the parent do not come along."""
+    """Fork without the warning about threads, and with single-threaded tokenizers in the fork."""
     before = os.environ.get(_TOKENIZERS)
     os.environ[_TOKENIZERS] = "false"
     try:
@@ -114,55 +112,53 @@ def quiet_forks() -> Iterator[None]:
             os.environ[_TOKENIZERS] = before
 
 
-Result = TypeVar("Result")
+MIN_ITEMS = 1000  # per process, for a fork to pay
 
-FEWEST = 1000  # items for a process to be worth its while
-
-_held: list[Any] = []  # in a fork: its work
+_inherited: list[Any] = []  # in a fork: its work
 
 
 def map_chunks(
     work: Callable[[Sequence[Item]], Result], items: Iterable[Item], at_once: int, processes: int | None = None
 ) -> Iterator[Result]:
-    """`work` of each stretch of `at_once` items, in order: by so many processes, or if None by as many as pay.
+    """Apply `work` to chunks of `at_once` items and yield the results in order.
 
-    An error of the work is raised here.  What is no sequence cannot be shared out, and is worked on here.
+    `processes` None starts as many as pay.  An error of the work is raised here.  Items that are no sequence are
+    worked on in this process.
     """
     if not isinstance(items, Sequence):
-        return map(work, _stretches(items, at_once))
+        return map(work, _chunks(items, at_once))
     count = worthwhile_processes(len(items)) if processes is None else processes
     if count < 2:
         return (work(items[start : start + at_once]) for start in range(0, len(items), at_once))
-    return _by_forks(work, items, at_once, count)
+    return _map_in_forks(work, items, at_once, count)
 
 
 def worthwhile_processes(items: int) -> int:
-    """How many processes so many items are work for: with the cores that this one has beside others of its run."""
-    return max(1, min(cores_per_process(), items // FEWEST)) if forks_are_safe() else 1
+    """The number of processes that pay for this number of items."""
+    return max(1, min(cores_per_process(), items // MIN_ITEMS)) if forks_are_safe() else 1
 
 
-def _stretches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     source = iter(items)
     return iter(lambda: list(islice(source, size)), [])
 
 
-def _by_forks(
+def _map_in_forks(
     work: Callable[[Sequence[Item]], Result], items: Sequence[Item], at_once: int, count: int
 ) -> Iterator[Result]:
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(count, fork, _begin, (work, items, at_once)) as pool:
+    with ProcessPoolExecutor(count, fork, _start_worker, (work, items, at_once)) as pool:
         with quiet_forks():
-            found = pool.map(_part, range(0, len(items), at_once))
+            found = pool.map(_work_on, range(0, len(items), at_once))
         yield from found
 
 
-def _begin(*held: Any) -> None:
-    """Garbage is not searched for, which would copy all pages that objects stand on: it goes when the process does."""
-    gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts a run means the first process, which ends the others
-    _held.append(held)
+def _start_worker(*inherited: Any) -> None:
+    gc.disable()  # a collection would write to, and so copy, every inherited page
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends the others
+    _inherited.append(inherited)
 
 
-def _part(start: int) -> Any:
-    work, items, at_once = _held[-1]
+def _work_on(start: int) -> Any:
+    work, items, at_once = _inherited[-1]
     return work(items[start : start + at_once])

@@ -4,7 +4,7 @@
         for part in parts:
             bar.advance(len(part))
 
-Silent if standard error is no terminal, or if BALEEN_QUIET is set.
+Silent if standard error is not a terminal, or if BALEEN_QUIET is set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPEED_WINDOW = 3600.0  # seconds; rich's default of 30 loses the remaining time
 
 
 class Bar:
-    """A counter that a loop advances; `done` counts whether or not a bar is visible."""
+    """A counter; `done` counts even without a visible bar."""
 
     def __init__(self, show: Callable[[int, str], None] | None = None) -> None:
         self.done = 0
@@ -33,7 +33,7 @@ class Bar:
         self._update()
 
     def note(self, text: str) -> None:
-        """Show `text` beside the bar from now on."""
+        """Show `text` beside the bar."""
         self._text = text
         self._update()
 
@@ -46,7 +46,7 @@ class Bar:
 def progress(
     description: str, total: int | None = None, unit: str = "items", *, visible: bool | None = None
 ) -> Iterator[Bar]:
-    """Show a bar while the block runs; `visible` None decides by the terminal and the environment."""
+    """Show a bar while the block runs; `visible` None: on a terminal, unless BALEEN_QUIET is set."""
     if not (sys.stderr.isatty() and not os.environ.get("BALEEN_QUIET") if visible is None else visible):
         yield Bar()
         return
@@ -76,7 +76,7 @@ def progress(
 
 
 def track(items: Iterable[Item], description: str, total: int | None = None, unit: str = "items") -> Iterator[Item]:
-    """Yield the items and show a bar meanwhile."""
+    """Yield the items under a progress bar."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with progress(description, total, unit) as bar:

@@ -1,14 +1,14 @@
 """The records that stages hand to each other.
 
-    Passage                 one unit of a corpus: a title, a text, and where its sentences stand in that text
-    Fact                    one sentence that a hop kept, with where it came from
-    Query                   what is asked, with the facts gathered so far
-    Hit, Ranking            what a search returns
-    Judgement, Condensed    how each sentence that a hop read fared, and the facts that stand after it
-    Hop, Trace              what one hop did, and what a whole run did
-    Verdict, Answer         how a run ends
+    Passage                 one unit of a corpus: a title, a text, and the spans of its sentences
+    Fact                    one sentence that a hop kept, with its source
+    Query                   a claim or question, with the facts gathered so far
+    Hit, Ranking            the result of a search
+    Judgement, Condensed    the scores of each sentence of a hop, and the facts after it
+    Hop, Trace              the record of one hop, and of a whole run
+    Verdict, Answer         the outcome of a run
 
-All are frozen, hold nothing but plain values, and go to JSON and back without loss (`to_json`, `from_json`).
+All are frozen, hold plain values only, and go to JSON and back without loss (`to_json`, `from_json`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Span = tuple[int, int]
 RankedBy = Literal["hops", "evidence"]
 Items = TypeVar("Items")
 WHOLE_PASSAGE = -1  # the sid of a fact that is a whole passage
-UNSCORED = -4.0  # in place of what the second stage might have made of a sentence that did not get so far
+UNSCORED = -4.0  # in place of the fact score of a sentence that the second stage did not score
 
 
 @dataclass(frozen=True, slots=True)
 class Passage(Record):
     """A titled text and its sentences.
 
-    `spans[sid]` is where sentence `sid` stands in `text` as (start, end); an empty sentence is an empty span, so that
-    sentence ids given by a dataset keep holding.
+    `spans[sid]` is the (start, end) of sentence `sid` in `text`; an empty sentence has an empty span, so that the
+    sentence ids of a dataset stay valid.
     """
 
     pid: str
@@ -47,13 +47,13 @@ class Passage(Record):
         return tuple(self.text[start:end] for start, end in self.spans)
 
     def fact(self, sid: int, score: float, hop: int) -> Fact:
-        """Sentence `sid`, which is not WHOLE, as a fact."""
+        """Sentence `sid`, which is not WHOLE_PASSAGE, as a fact."""
         start, end = self.spans[sid]
         return Fact(self.pid, sid, self.title, self.text[start:end], score, hop)
 
     @classmethod
     def from_sentences(cls, pid: str, title: str, sentences: Sequence[str], metadata: Metadata | None = None) -> Self:
-        """Join sentences into a text, one space between two of them unless one is there already."""
+        """Join sentences into a text, with one space between two unless there is white space already."""
         text, spans = "", []
         for sentence in sentences:
             if text and sentence and not text[-1].isspace() and not sentence[0].isspace():
@@ -64,12 +64,12 @@ class Passage(Record):
         return cls(pid, title, text, tuple(spans), metadata or {})
 
 
-Lookup = Callable[[str], Passage]  # of a passage by its pid
+Lookup = Callable[[str], Passage]  # the passage with a pid
 
 
 @dataclass(frozen=True, slots=True)
 class Fact(Record):
-    """Sentence `sid` of passage `pid`, or all of it where `sid` is WHOLE, kept at hop `hop` (from 1) with `score`."""
+    """Sentence `sid` of passage `pid` (WHOLE_PASSAGE: all of it), kept at hop `hop` (from 1) with `score`."""
 
     pid: str
     sid: int
@@ -80,19 +80,19 @@ class Fact(Record):
 
 
 def sort_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
-    """Facts as they are told: by hop, and best first."""
+    """Facts by hop, best first."""
     return tuple(sorted(facts, key=lambda fact: (fact.hop, -fact.score, fact.pid, fact.sid)))
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Record):
-    """A claim or question, and the facts that earlier hops found for it."""
+    """A claim or question, and the facts found so far."""
 
     text: str
     facts: tuple[Fact, ...] = ()
 
     def checked(self) -> Self:
-        """Itself; an empty text, or half a character in it or in a fact, is a QueryError."""
+        """The query; an empty text, or an unpaired surrogate in it or in a fact, is a QueryError."""
         if not self.text.strip():
             raise QueryError("the claim or question is empty; expected at least one word")
         for text in (self.text, *(part for fact in self.facts for part in (fact.title, fact.text))):
@@ -101,21 +101,21 @@ class Query(Record):
 
 
 def reject_string(items: Items, what: str) -> Items:
-    """The items; one string in place of several, which would be taken for its characters, is a QueryError."""
+    """The items; one string in place of several is a QueryError, as it would be read as its characters."""
     if isinstance(items, str):
         raise QueryError(f"one string, {items[:40]!r}, where {what} are expected; put it into a list")
     return items
 
 
 def valid_unicode(text: str) -> str:
-    """The text; half a character in it, which no tokenizer and no index takes, is a QueryError.
+    """The text; an unpaired surrogate is a QueryError, as no tokenizer and no index accepts it.
 
-    Such a lone surrogate is what Python makes of bytes on a command line that are not UTF-8.
+    Python turns bytes of a command line that are not UTF-8 into unpaired surrogates.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise QueryError(f"{text!r:.60} has half a character; expected whole Unicode text") from None
+        raise QueryError(f"{text!r:.60} contains an unpaired surrogate; expected valid Unicode text") from None
     return text
 
 
@@ -127,7 +127,7 @@ class Hit(Record):
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Record):
-    """Hits, best first; equal scores stand in order of their pids."""
+    """Hits, best first; equal scores in order of their pids."""
 
     hits: tuple[Hit, ...] = ()
 
@@ -147,7 +147,7 @@ class Ranking(Record):
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Record):
-    """How likely `label` is, given the facts; `probabilities` has every label, the likeliest first."""
+    """The likeliest label, given the facts; `probabilities` has every label, the likeliest first."""
 
     label: str
     probability: float
@@ -156,7 +156,7 @@ class Verdict(Record):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Record):
-    """What was read off the facts: a span of the fact (`pid`, `sid`), or "yes" or "no", which stand in none."""
+    """A span of the fact (`pid`, `sid`), or "yes" or "no" without a fact; an empty text without any facts."""
 
     text: str
     score: float
@@ -166,7 +166,7 @@ class Answer(Record):
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Record):
-    """What a hop made of one sentence: its scores, whether it was kept as a fact, and why or why not.
+    """The scores of one sentence at a hop, whether it was kept as a fact, and the reason.
 
     `sentence_score` is the score beside its own passage (None for a fact of an earlier hop, which is not read there
     again), `fact_score` the score among all candidate facts (None for a sentence that never was one).  A last hop also
@@ -188,10 +188,10 @@ class Judgement(Record):
 
 @dataclass(frozen=True, slots=True)
 class Condensed(Record):
-    """What a hop's reading came to: the facts that stand after it, and how each sentence fared.
+    """The facts after a hop, and the judgement of each sentence.
 
-    `borderline` are facts of a last hop that its reader weighs and that do not stand.  `chosen` is the new order of the
-    passages where a reranker made one.  `seconds` and `tokens` are by stage.
+    `borderline` are facts of the last hop that the reader sees but that are not reported.  `chosen` is the reranker's
+    order of the passages.  `seconds` and `tokens` are by stage.
     """
 
     facts: tuple[Fact, ...] = ()
@@ -204,11 +204,11 @@ class Condensed(Record):
 
 @dataclass(frozen=True, slots=True)
 class Hop(Record):
-    """One turn of the loop: what went in, what was retrieved, what was read and kept.
+    """One hop: its query, the passages it retrieved, and the facts it kept.
 
-    `encoded_query` is the query as the encoder read it, `excluded` the passages of earlier hops, which could not come again.
-    `mentioned` has the passages of the ranking that were raised for being named, each with the pid of the passage that names
-    it, or "" for the claim.
+    `encoded_query` is the query as the encoder read it, `excluded` the passages of earlier hops.  `titles` has the titles
+    of the ranking's passages, `mentioned` those of its passages that were boosted, each with the pid of the passage that
+    mentions it ("" for the claim).
     """
 
     query: Query
@@ -223,22 +223,22 @@ class Hop(Record):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Those that stand after this hop."""
+        """The facts after this hop."""
         return self.condensed.facts
 
     @property
     def words(self) -> int:
-        """Of context that the next hop reads beside the claim, or after the last one the reader."""
+        """Words of context beside the claim for the next hop, or after the last hop for the reader."""
         read = (*self.facts, *self.condensed.borderline)
         return sum(len(fact.title.split()) + len(fact.text.split()) for fact in read)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace(Record):
-    """A whole run: its query, its hops, and what they led to.
+    """A whole run: its query, its hops and its outcome.
 
-    `stopped` says why a run ended before its last hop.  `parts` holds the runs that this one was merged from.
-    `untrained` names the components that were stand-ins.  `ranked_by` says how `ranking` orders.  `seconds` and
+    `stopped` is the reason why a run ended before its last hop, or empty.  `parts` are the runs that a hybrid was merged
+    from.  `untrained` names components that are not trained.  `ranked_by` is the order of `ranking`.  `seconds` and
     `tokens` are the reader's.
     """
 
@@ -254,27 +254,27 @@ class Trace(Record):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Those that stand at the end."""
+        """The facts after the last hop."""
         return self.hops[-1].facts if self.hops else self.query.facts
 
     @property
     def next_query(self) -> Query:
-        """The claim with the facts so far: what the next hop asks."""
+        """The claim with the facts so far: the query of the next hop."""
         return Query(self.query.text, self.facts)
 
     @property
     def borderline(self) -> tuple[Fact, ...]:
-        """Those that are read beside the facts at the end, and do not stand."""
+        """Facts that the reader sees but that are not reported."""
         return self.hops[-1].condensed.borderline if self.hops else ()
 
     @property
     def final_query(self) -> Query:
-        """The claim with the facts that stand and those that are too doubtful to: what a reader reads."""
+        """The claim with its final and borderline facts: the query of the reader."""
         return Query(self.query.text, sort_facts((*self.facts, *self.borderline)) if self.borderline else self.facts)
 
     @property
     def pids(self) -> tuple[str, ...]:
-        """Every passage that was retrieved, by hop and rank."""
+        """The ids of all retrieved passages, by hop and rank."""
         return tuple(dict.fromkeys(pid for hop in self.hops for pid in hop.ranking.pids))
 
     def ranking(self) -> Ranking:

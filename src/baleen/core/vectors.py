@@ -1,7 +1,7 @@
-"""Token vectors as the encoder hands them to an index: numpy only, so that an index needs no torch.
+"""Token vectors between encoder and index, in numpy alone, so that an index needs no torch.
 
-QueryVectors        one query: the vectors of the claim, and apart from them the vectors of its facts
-PassageVectors      many passages: their vectors end to end, and how many belong to each
+QueryVectors        one query: vectors of the claim, and of its facts
+PassageVectors      many passages: concatenated vectors, and their number for each passage
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class QueryVectors:
     facts: npt.NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        assert self.query.ndim == self.facts.ndim == 2, "vectors stand in rows"
+        assert self.query.ndim == self.facts.ndim == 2, "one vector per row"
         assert self.query.shape[1] == self.facts.shape[1], "claim and facts share one space"
 
     @classmethod
@@ -39,9 +39,9 @@ class QueryVectors:
 
 @dataclass(frozen=True, eq=False)
 class PassageVectors:
-    """Normalised vectors of `n` passages: `vectors` (total, d) float16 or float32, `lengths` (n,) int32, sum = total.
+    """Normalised vectors of `n` passages: `vectors` (total, d) float16 or float32, `lengths` (n,) int32.
 
-    Passage `i` owns the rows `offsets[i]:offsets[i + 1]`, which `self[i]` views.
+    `self[i]` is a view of the rows of passage `i`, `offsets[i]:offsets[i + 1]`.
     """
 
     vectors: Floats
@@ -54,12 +54,12 @@ class PassageVectors:
 
     @classmethod
     def of(cls, parts: Sequence[Floats]) -> Self:
-        """Lay one (length, d) array per passage end to end; at least one is needed, to know d."""
+        """Concatenate one (length, d) array per passage; at least one array."""
         return cls(np.concatenate(parts), np.array([len(part) for part in parts], np.int32))
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """(n + 1,): where each passage starts, and the total."""
+        """(n + 1,): the first row of each passage, and the number of rows."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths, dtype=np.int64)])
 
     @property

@@ -1,13 +1,14 @@
-"""Floor 1: files in, records out.  No model is needed here.
+"""Files in, records out.  No model is needed here.
 
 corpus.py      collections of passages
 textfiles.py   plain text and Markdown into passages
 sentences.py   sentence splitting
-titles.py      titles, and where a text mentions them
+titles.py      names of passages, and mentions of them in text
+parsing.py     records of JSON files, and their typed fields
 claims.py      files of claims and questions
 example.py     Example, and how answers are compared
-formats.py     one reader per dataset
-parsing.py     typed fields of dataset records
-gold.py        gold passages of a dataset, resolved to passages of a corpus
+formats.py     datasets: one parser each, and `read_examples`
+gold.py        gold passages of a dataset, matched to a corpus
 beir.py        BEIR folders
-demo/          the demonstration corpus and its claims"""
+demo/          the demonstration corpus and its claims
+"""

@@ -1,4 +1,4 @@
-"""Questions of a BEIR folder: queries.jsonl and qrels/SPLIT.tsv; its corpus.jsonl is a collection like any other."""
+"""Questions of a BEIR folder: queries.jsonl and qrels/SPLIT.tsv.  Its corpus.jsonl is an ordinary collection."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from baleen.core import files
 from baleen.core.errors import DatasetError
 from baleen.data import parsing
-from baleen.data.corpus import InputError
 from baleen.data.example import BY_ID, Example
+from baleen.data.parsing import InputError
 
 QUERIES = "queries.jsonl"
 SPLITS = ("test", "dev", "train")
 
 
 def is_beir(path: Path) -> bool:
-    """Whether `path` is such a folder, or a file of its qrels."""
+    """Whether `path` is a BEIR folder, or a qrels file of one."""
     return (path / QUERIES).is_file() or (path.suffix == ".tsv" and (path.parent.parent / QUERIES).is_file())
 
 
 def read_beir(path: Path) -> list[Example]:
-    """The judged questions, with the relevant passages as gold: of the qrels named, or of the folder's test split."""
+    """Read the judged questions with their relevant passages, from a qrels file or a folder's test split."""
     qrels = path if path.suffix == ".tsv" else _split(path)
     gold = _gold(qrels)
     texts = _texts(qrels.parent.parent / QUERIES, gold)
@@ -33,15 +33,15 @@ def read_beir(path: Path) -> list[Example]:
 
 
 def _gold(qrels: Path) -> dict[str, list[str]]:
-    """The relevant passages of each judged question; a judgement of 0 or less, as spam has it, finds none."""
+    """The relevant passages of each judged question; a score of 0 or less marks an irrelevant one."""
     gold: dict[str, list[str]] = {}
     for place, line in _lines(qrels):
         try:
             qid, pid, score = _judgement(line)
         except InputError as flaw:
-            if place.endswith(":1"):  # a header stands in the first line
+            if place.endswith(":1"):  # a header
                 continue
-            raise DatasetError(f"{place}: {flaw}; expected query-id, corpus-id and a score, with tabs") from None
+            raise DatasetError(f"{place}: {flaw}; expected query-id, corpus-id and score, separated by tabs") from None
         gold.setdefault(qid, []).extend([pid] * (score > 0))
     return gold
 
@@ -53,18 +53,18 @@ def _judgement(line: str) -> tuple[str, str, int]:
     try:
         return row[0], row[1], int(row[2])
     except ValueError:
-        raise InputError(f"the score {row[2]!r} is no whole number") from None
+        raise InputError(f"the score {row[2]!r} is not a whole number") from None
 
 
 def _split(folder: Path) -> Path:
     for name in SPLITS:
         if (folder / "qrels" / f"{name}.tsv").is_file():
             return folder / "qrels" / f"{name}.tsv"
-    raise DatasetError(f"{folder}: has no qrels/test.tsv, nor of dev or train; expected one of them")
+    raise DatasetError(f"{folder}: no qrels; expected qrels/test.tsv, qrels/dev.tsv or qrels/train.tsv")
 
 
 def _texts(path: Path, judged: Collection[str]) -> dict[str, str]:
-    """The text of each judged question; what others say, of other splits, is not looked at."""
+    """The text of each judged question; questions of other splits are not checked."""
     texts = {}
     for place, line in _lines(path):
         try:
@@ -84,5 +84,5 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         for number, line in enumerate(files.read_lines(path), start=1):
             if line.strip():
                 yield f"{path}:{number}", line.decode("utf-8", "replace").rstrip("\r")
-    except files.BROKEN as error:
+    except files.READ_ERRORS as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from None

@@ -1,13 +1,13 @@
-"""Passages in and out: the only reader of collection files.
+"""Collections of passages: read and write them.
 
-    *.jsonl, *.json                   a JSON object a line: `id` or `_id`, `title`, `text` (a string or its sentences)
+    *.jsonl, *.json                   one JSON object per line: `id` or `_id`, `title`, `text` (a string or sentences)
     *.jsonl.gz, *.jsonl.zst, *.bz2    the same, compressed; a .bz2 is a file of HotPotQA's wiki dump
     *.txt, *.md                       text, cut into passages (`baleen.data.textfiles`)
     a folder with corpus.jsonl[.gz]   a BEIR dataset: that file
-    any other folder                  its JSONL and .bz2 files, sorted, however deep; if it has none, its text files
+    any other folder                  its JSONL and .bz2 files, sorted, at any depth; without any, its text files
 
-Every other key of a JSON object becomes metadata; an object under `metadata`, as BEIR has it, is spread into it.  A
-title must be there but may be empty, as BEIR's often are.  Blank lines and a byte order mark are passed over.
+Other keys of an object become metadata; an object under `metadata`, as in BEIR, is merged into it.  The title is
+required but may be empty, as BEIR's often are.  Blank lines and a byte order mark are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import logging
 import random
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -29,7 +29,8 @@ from baleen.core import files
 from baleen.core.errors import CorpusError
 from baleen.core.files import MAX_LINE
 from baleen.core.types import Passage
-from baleen.data import sentences, textfiles
+from baleen.data import parsing, sentences, textfiles
+from baleen.data.parsing import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -38,37 +39,34 @@ FIRST_BAD = 5
 
 _WRITABLE = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _RECORDS = (*_WRITABLE, ".bz2")
-_JSON = (".json", ".json.gz", ".json.zst")  # named by themselves only: in a folder they tend to be settings
+_JSON = (".json", ".json.gz", ".json.zst")  # only when named: in a folder they tend to be settings
 _TEXTS = (".txt", *textfiles.MARKDOWN)
 _BEIR = ("corpus.jsonl", "corpus.jsonl.gz", "corpus.jsonl.zst")
 
-# The wiki dump repeats its text with links, and says where each token stands.
+# The wiki dump repeats its text with links, and has the offsets of its tokens.
 _DROPPED = frozenset({"text_with_links", "charoffset", "charoffset_with_links"})
 _ANCHOR = re.compile(r'<a href="(?P<target>[^"]+)"[^>]*>(?P<text>[^<]+)</a>')
 
 
-class InputError(ValueError):
-    """What is wrong with one piece of input: what was found; what is expected."""
-
-
 @dataclass
 class Tally:
-    """How a reading went: passages given out, pieces of input left out, and what was wrong with the first of those."""
+    """Counts of a reading: passages read, records skipped, and the first messages about those."""
 
     passages: int = 0
     bad: int = 0
     first_bad: list[str] = field(default_factory=list)
 
-    def leave_out(self, message: str) -> None:
+    def skip(self, message: str) -> None:
+        """Count a bad record; log the first few."""
         self.bad += 1
         if len(self.first_bad) < FIRST_BAD:
             self.first_bad.append(message)
-            logger.warning("left out: %s", message)
+            logger.warning("skipped: %s", message)
 
 
 class _File(NamedTuple):
     path: Path
-    name: str  # relative to the folder that was asked for: what a text file's passages are called
+    name: str  # relative to the given folder; the id of a text file's passages
 
 
 def read_passages(
@@ -79,16 +77,16 @@ def read_passages(
     chunk_words: int = textfiles.CHUNK_WORDS,
     links: bool = False,
 ) -> Iterator[Passage]:
-    """Every passage of the files and folders `paths`, in order, one at a time.
+    """Stream every passage of files and folders, in order.
 
-    A path that is missing or of an unknown kind, or a folder with nothing to read, is a CorpusError at once.  Bad
-    input is a CorpusError `path:line: what was found; what is expected` when its turn comes; with `skip_bad` it is
-    left out and counted in `tally` instead.  Passages given out are counted there too.
+    A missing path, an unknown kind of file, or a folder with nothing to read is a CorpusError at once.  A bad record
+    is a CorpusError `path:line: what was found; what was expected` in its turn, or is skipped with `skip_bad`.
+    `tally` counts passages and skipped records.
 
-    Files are streamed: all that grows is a set with a 64-bit hash of every id, since an id may stand only once in all
-    of them.  Text files alone are read whole, and cut into passages of at most `chunk_words` words.
+    Every id must be unique over all files: a 64-bit hash of each is held.  Text files are read as a whole, and cut
+    into passages of at most `chunk_words` words.
 
-    With `links` the wiki dump's links are kept, as (text, title of the passage) pairs under `links` in the metadata.
+    With `links` the metadata holds the wiki dump's links as (text, title) pairs under `links`.
     """
     given = [paths] if isinstance(paths, (str, Path)) else paths
     files = [file for path in given for file in _files(Path(path))]
@@ -97,7 +95,7 @@ def read_passages(
 
 
 def sample_passages(passages: Iterable[Passage], count: int, seed: int = 0) -> list[Passage]:
-    """`count` of the passages, or all where there are no more: each as likely as any other, from a stream of any size."""
+    """Draw a uniform sample of up to `count` passages from a stream of any size."""
     chance, kept = random.Random(seed), list[Passage]()
     for number, passage in enumerate(passages):
         if len(kept) < count:
@@ -108,37 +106,37 @@ def sample_passages(passages: Iterable[Passage], count: int, seed: int = 0) -> l
 
 
 def estimate_count(paths: Iterable[Path | str]) -> int:
-    """About how many passages `read` will give: lines of collections and files of text, counted but not parsed."""
+    """Estimate the number of passages: count lines of collections, and text files, without parsing."""
     files = [file for path in paths for file in _files(Path(path))]
     return sum(1 if file.name.lower().endswith(_TEXTS) else _lines(file.path) for file in files)
 
 
 def text_file_names(paths: Iterable[Path | str]) -> set[str]:
-    """The files of text that `read` will cut into passages, as the ids of these name them (`textfiles.file_of`)."""
+    """The names of text files, as they appear in the ids of their passages (`textfiles.source_file`)."""
     files = (file for path in paths for file in _files(Path(path)))
     return {_text_name(file) for file in files if file.name.lower().endswith(_TEXTS)}
 
 
 def _lines(path: Path) -> int:
-    """As many as a damaged file still gives: to tell of the damage is for `read`."""
+    """Count lines up to the first damage, which `read_passages` will report."""
     count = 0
-    with suppress(*files.BROKEN):
+    with suppress(*files.READ_ERRORS):
         for _ in files.read_lines(path):
             count += 1
     return count
 
 
 def write_passages(passages: Iterable[Passage], path: Path | str) -> int:
-    """Write `passages` as JSONL (.jsonl, .jsonl.gz or .jsonl.zst) and say how many there were.
+    """Write passages as JSONL (.jsonl, .jsonl.gz or .jsonl.zst) and return their number.
 
-    What `read` gives back has the same ids, titles, sentences and metadata.  Its text may differ in the space between
-    sentences: text is written as the list of its sentences, where it has been split into any.  The file appears only once it is complete.
+    Reading them back gives the same ids, titles, sentences and metadata.  Text that is split is written as a list of
+    sentences, so the space between them may differ.  The file appears only when complete.
     """
     return write_lines((_line(passage) for passage in passages), path)
 
 
 def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
-    """Write lines of JSON to a file that appears only once it is complete, and say how many there were."""
+    """Write lines of JSON and return their number; the file appears only when complete."""
     path = Path(path)
     check_writable(path)
     with files.replacing(path) as aside:
@@ -146,9 +144,9 @@ def write_lines(lines: Iterable[bytes], path: Path | str) -> int:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that `write` and `write_lines` would refuse, for whom it takes long to come that far."""
+    """Refuse a path that `write_lines` cannot write, before long work."""
     if not path.name.lower().endswith(_WRITABLE):
-        raise CorpusError(f"{path}: cannot tell the format; expected a name that ends in {', '.join(_WRITABLE)}")
+        raise CorpusError(f"{path}: unknown format; expected a name that ends in {', '.join(_WRITABLE)}")
     if not path.parent.is_dir():
         raise CorpusError(f"{path.parent}: no such folder to write {path.name} into")
 
@@ -171,7 +169,7 @@ def _files(path: Path) -> list[_File]:
         raise CorpusError(f"{path}: no such file or folder")
     if not path.name.lower().endswith((*_RECORDS, *_JSON, *_TEXTS)):
         known = ", ".join((*_RECORDS, *_TEXTS))
-        raise CorpusError(f"{path}: cannot tell the format; expected a folder or a name that ends in {known}")
+        raise CorpusError(f"{path}: unknown format; expected a folder or a name that ends in {known}")
     return [_File(path, path.name)]
 
 
@@ -186,14 +184,14 @@ def _folder(folder: Path) -> list[_File]:
     if not records and not texts:
         raise CorpusError(f"{folder}: nothing to read; expected files that end in {', '.join((*_RECORDS, *_TEXTS))}")
     if records and texts:
-        logger.warning("%s: reading its %d record files; %d text files are left out", folder, len(records), len(texts))
+        logger.warning("%s: reading its %d record files; %d text files are ignored", folder, len(records), len(texts))
     return [_File(folder / name, name) for name in records or texts]
 
 
 def _admitted(
     found: Iterable[tuple[Path, int, Passage | InputError]], skip_bad: bool, tally: Tally
 ) -> Iterator[Passage]:
-    """The passages of `found`, each id once; a flaw raises or is counted."""
+    """Yield passages with unique ids; raise or count flaws."""
     seen: set[int] = set()
     for path, line, item in found:
         passage = _unrepeated(item, seen)
@@ -201,13 +199,13 @@ def _admitted(
             tally.passages += 1
             yield passage
         elif skip_bad:
-            tally.leave_out(f"{path}:{line}: {passage}")
+            tally.skip(f"{path}:{line}: {passage}")
         else:
             raise CorpusError(f"{path}:{line}: {passage}")
 
 
 def _unrepeated(item: Passage | InputError, seen: set[int]) -> Passage | InputError:
-    """`item`, or the flaw that its id was `seen` before; remembers the id."""
+    """Return `item`, or an InputError if its id is in `seen`, which it joins."""
     if isinstance(item, InputError):
         return item
     known = int.from_bytes(blake2b(item.pid.encode(), digest_size=8).digest())
@@ -218,16 +216,22 @@ def _unrepeated(item: Passage | InputError, seen: set[int]) -> Passage | InputEr
 
 
 def _items(file: _File, chunk_words: int, links: bool) -> Iterator[tuple[int, Passage | InputError]]:
-    """What stands in one file, with the line where it stands."""
+    """The passages and flaws of one file, with their lines."""
     line = 0
     items = _text_file(file, chunk_words) if file.name.lower().endswith(_TEXTS) else _record_file(file.path, links)
     try:
         for line, item in items:
             yield line, item
         if not line:
-            yield 1, InputError("an empty file (nothing but blanks or titles); expected text or one JSON object a line")
-    except files.BROKEN as error:
-        yield line + 1, InputError(f"the file cannot be read on ({error}); expected a complete, undamaged file")
+            yield (
+                1,
+                InputError("an empty file (nothing but blanks or titles); expected text or one JSON object per line"),
+            )
+    except files.READ_ERRORS as error:
+        yield (
+            line + 1,
+            InputError(f"the rest of the file cannot be read ({error}); expected a complete, undamaged file"),
+        )
 
 
 def _record_file(path: Path, links: bool) -> Iterator[tuple[int, Passage | InputError]]:
@@ -259,7 +263,7 @@ def _text_file(file: _File, chunk_words: int) -> Iterator[tuple[int, Passage | I
 
 
 def _text_name(file: _File) -> str:
-    """A file's name may be any bytes; an id is Unicode."""
+    """The file's name as an id: valid Unicode, though names may be any bytes."""
     return file.name.encode("utf-8", "replace").decode()
 
 
@@ -273,26 +277,24 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 def _object(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise InputError(f"a line over {MAX_LINE:,} bytes; expected shorter ones")
-    try:
-        record = _DECODER.decode(line.decode())
-        if b"\\ud" in line.lower():  # an escape can spell half a character, which no tokenizer takes
+    record = parsing.decode(line, "one JSON object per line", _DECODER)
+    if b"\\ud" in line.lower():  # an escape can spell an unpaired surrogate
+        try:
             json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"invalid UTF-8 at byte {error.start + 1}; expected UTF-8") from None
-    except UnicodeEncodeError:
-        raise InputError("an escaped lone surrogate; expected whole characters") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error}); expected one JSON object a line") from None
+        except UnicodeEncodeError:
+            raise InputError("an unpaired surrogate; expected valid Unicode") from None
     if not isinstance(record, dict):
-        raise InputError(f"{_kind(record)}; expected a JSON object with id, title and text")
+        raise InputError(f"{parsing.kind(record)}; expected a JSON object with id, title and text")
     return record
 
 
 def _passage(record: dict[str, Any], links: bool = False) -> Passage:
     key = "_id" if "_id" in record and "id" not in record else "id"
-    pid = _pid(_value(record, key, "a string or an integer", (str, int)))
-    title = _value(record, "title", "a string", (str,))
-    text = _value(record, "text", "a string or a list of sentences", (str, list))
+    pid = str(parsing.value(record, key, "a string or an integer", str, int, alias="_id"))
+    if not pid:
+        raise InputError("the id is empty; expected a string or an integer")
+    title = parsing.value(record, "title", "a string", str)
+    text = parsing.value(record, "text", "a string or a list of sentences", str, list)
     metadata = _metadata({name: value for name, value in record.items() if name not in {key, "title", "text"}})
     if links and "text_with_links" in record:
         metadata["links"] = [list(pair) for part in _linked(record["text_with_links"]) for pair in _links(part)]
@@ -305,40 +307,24 @@ def _passage(record: dict[str, Any], links: bool = False) -> Passage:
     return passage
 
 
-def _value(record: Mapping[str, Any], key: str, expected: str, kinds: tuple[type, ...]) -> Any:
-    if key not in record:
-        name = "'id' or '_id'" if key == "id" else f"'{key}'"
-        keys = ", ".join(map(repr, list(record)[:8])) or "(none)"
-        raise InputError(f"no {name} among the keys {keys}; expected {expected}")
-    if not isinstance(record[key], kinds) or isinstance(record[key], bool):
-        raise InputError(f"'{key}' is {_kind(record[key])}; expected {expected}")
-    return record[key]
-
-
-def _pid(value: str | int) -> str:
-    if value == "":
-        raise InputError("the id is empty; expected a string or an integer")
-    return str(value)
-
-
 def _flat(text: list[Any]) -> list[str]:
-    """Sentences; the full wiki dump has paragraphs of sentences, which follow each other here."""
+    """The sentences of a list of sentences, or of the full wiki dump's list of paragraphs."""
     flat = [sentence for item in text for sentence in (item if isinstance(item, list) else [item])]
     for position, sentence in enumerate(flat):
         if not isinstance(sentence, str):
-            raise InputError(f"sentence {position} of 'text' is {_kind(sentence)}; expected a string")
+            raise InputError(f"sentence {position} of 'text' is {parsing.kind(sentence)}; expected a string")
     return flat
 
 
 def _linked(text: Any) -> list[str]:
-    """Sentences with anchors, or paragraphs of them; what is no string has no links."""
+    """The strings of a text with anchors: a string, sentences, or paragraphs of sentences."""
     items = text if isinstance(text, list) else [text]
     flat = [sentence for item in items for sentence in (item if isinstance(item, list) else [item])]
     return [sentence for sentence in flat if isinstance(sentence, str)]
 
 
 def _links(text: str) -> Iterator[tuple[str, str]]:
-    """What is linked in a text with HTML anchors, with the title that each leads to."""
+    """The (text, target title) pairs of HTML anchors."""
     for found in _ANCHOR.finditer(text):
         yield html.unescape(found["text"]), urllib.parse.unquote(found["target"])
 
@@ -346,8 +332,3 @@ def _links(text: str) -> Iterator[tuple[str, str]]:
 def _metadata(others: dict[str, Any]) -> dict[str, Any]:
     spread = others.pop("metadata") if isinstance(others.get("metadata"), dict) else {}
     return {**spread, **{name: value for name, value in others.items() if name not in _DROPPED}}
-
-
-def _kind(value: Any) -> str:
-    kinds = {str: "a string", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return kinds.get(type(value), "null")

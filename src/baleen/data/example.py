@@ -1,18 +1,4 @@
-"""One question or claim of a dataset.
-
-How close an answer is to the gold one, as SQuAD and HotPotQA score it.
-
-Questions and claims with their gold passages, out of the official files of five datasets or a plain JSONL of one's own.
-
-example.py      Example: one question or claim, and what is known of it
-reading.py      read_examples: a file into examples
-shapes.py       what the records of each dataset look like
-fields.py       one key of a record: there, of the right type, or one clear line
-gold.py         Catalogue, resolve_gold: titles and ids of gold passages against those of a corpus
-
-examples = read_examples("hover", "hover_train_release_v1.1.json")
-examples, report = resolve_gold(examples, Catalogue.of(corpus.read("wiki.jsonl")))
-"""
+"""Example: one question or claim of a dataset; and how answers are compared, as SQuAD and HotPotQA do."""
 
 from __future__ import annotations
 
@@ -36,15 +22,15 @@ BY_EITHER = "either"
 
 @dataclass(frozen=True, slots=True)
 class Example(Record):
-    """What is asked, and what a dataset knows of it.
+    """A question or claim with its gold evidence.
 
-    `gold` names the passages that hold the evidence, in no order that means anything; `facts` are the sentences among
-    them, as (passage, sid); `order` is the order of hops where the dataset gives one, else empty.  All three name
-    passages as the file does (`named_by` its "title", its "id" or "either"), and by pid once `resolve_gold` has matched
-    them to a corpus.  A passage of `gold` without a fact is one whose sentences are not known.
-
-    `label` is one of LABELS: HoVer's NOT_SUPPORTED does not tell refuted from not enough information.  `hops` is what
-    the file says or else the number of gold passages; `kind` is the dataset's own type of question.
+    gold        passages that hold the evidence, in no particular order
+    facts       gold sentences as (passage, sid); a gold passage without any has unknown sentences
+    order       the order of hops, if the dataset gives one
+    named_by    how these three name passages: "title", "id" or "either"; by pid after `resolve_gold`
+    label       one of LABELS; HoVer's NOT_SUPPORTED covers refuted and not enough information
+    hops        the dataset's number of hops, or else the number of gold passages
+    kind        the dataset's own type of question
     """
 
     qid: str
@@ -65,16 +51,17 @@ _VERDICTS = frozenset({"yes", "no", "noanswer"})
 
 
 def normalize_answer(answer: str) -> str:
-    """Lower case, without punctuation, articles and superfluous spaces."""
+    """Lower the case; remove punctuation, articles and extra spaces."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, gold: str) -> bool:
+    """Whether two answers are equal once normalized."""
     return normalize_answer(answer) == normalize_answer(gold)
 
 
 def token_f1(answer: str, gold: str) -> float:
-    """F1 of the words that both have, from 0 to 1; yes and no are right or wrong as a whole."""
+    """F1 of the shared words, from 0 to 1; "yes" and "no" match exactly or not at all."""
     ours, theirs = normalize_answer(answer), normalize_answer(gold)
     if ours == theirs:
         return 1.0

@@ -1,4 +1,4 @@
-"""Gold passages, named by title or id in a dataset, matched to the passages of a corpus."""
+"""Match gold passages, named by title or id in a dataset, to the passages of a corpus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Catalogue:
-    """The ids, titles and numbers of sentences of a corpus; texts are not kept."""
+    """The ids, titles and sentence counts of a corpus, without its texts."""
 
     def __init__(self) -> None:
         self._sentences: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, passages: Iterable[Passage]) -> Self:
-        """One pass over `passages`, none of which is held."""
+        """Build a catalogue in one pass."""
         catalogue = cls()
         for passage in passages:
             catalogue._sentences[passage.pid] = len(passage.spans)
@@ -40,12 +40,13 @@ class Catalogue:
         return len(self._sentences)
 
     def sentences(self, pid: str) -> int:
+        """The number of sentences of a passage."""
         return self._sentences[pid]
 
     def find(self, name: str, named_by: str = BY_TITLE) -> tuple[str, ...]:
         """The pids that `name` may mean: none if it is missing, several if it is ambiguous.
 
-        Unless names are titles an id comes first; unless they are ids, the same title, then one that differs in case.
+        Ids are tried first, then titles, then titles in another case; `named_by` limits these to ids or titles.
         """
         if named_by != BY_TITLE and name in self._sentences:
             return (name,)
@@ -63,7 +64,7 @@ class Catalogue:
 
 
 def title_key(title: str) -> str:
-    """What two spellings of one title share: entities unescaped, Unicode NFC, single spaces."""
+    """Normalize a title: entities unescaped, Unicode NFC, single spaces."""
     return " ".join(unicodedata.normalize("NFC", html.unescape(title)).split())
 
 
@@ -75,11 +76,11 @@ def _fold(key: str) -> str:
 class GoldReport(Record):
     """How well a dataset's gold passages fit a corpus.
 
-    `missing` and `ambiguous` count names of gold passages for which the corpus has no passage, or several; the examples
-    that have one are `dropped`, and `first_missing` and `first_ambiguous` show the first few.  Of the examples kept,
-    `facts_dropped` are those beyond the last sentence of their passage or of a passage that is not gold,
-    `orders_dropped` those orders that do not name exactly the gold passages, `without_gold` examples such as a test
-    file has.
+    missing, ambiguous      gold names with no passage, or with several; their examples are `dropped`
+    facts_dropped           facts beyond the last sentence of their passage, or of a passage that is not gold
+    orders_dropped          orders that do not name exactly the gold passages
+    without_gold            kept examples without gold, as in test files
+    first_missing, first_ambiguous      the first few names
     """
 
     examples: int = 0
@@ -104,10 +105,10 @@ class Resolved(NamedTuple):
 def resolve_gold(
     examples: Iterable[Example], catalogue: Catalogue, missing: Literal["fail", "drop"] = "fail"
 ) -> Resolved:
-    """The examples with `gold`, `facts` and `order` by pid, and a report.
+    """Name `gold`, `facts` and `order` of examples by pid, and report how well they fit.
 
-    An example with a gold passage that is not in the corpus, or whose title several passages have, is left out with
-    "drop"; with "fail" any such example is a DatasetError.  Resolving what is resolved changes nothing.
+    An example with a missing or ambiguous gold passage is dropped, or is a DatasetError with "fail".  Resolving twice
+    changes nothing.
     """
     ledger = _Ledger()
     resolved = [found for example in examples if (found := _resolve(example, catalogue, ledger))]
@@ -118,7 +119,7 @@ def resolve_gold(
 
 @dataclass
 class _Ledger:
-    """What is counted on the way."""
+    """Counts for a GoldReport."""
 
     examples: int = 0
     golds: int = 0
@@ -129,7 +130,7 @@ class _Ledger:
     dropped: list[str] = field(default_factory=list)
 
     def admit(self, example: Example, found: dict[str, tuple[str, ...]]) -> bool:
-        """Count an example; whether each of its gold names is found once."""
+        """Count an example; return whether each of its gold names was found exactly once."""
         missing = [f"{name!r} (of {example.qid})" for name in example.gold if not found[name]]
         ambiguous = [
             f"{name!r} ({len(found[name])} passages, of {example.qid})" for name in example.gold if len(found[name]) > 1
@@ -186,6 +187,6 @@ def _complaint(ledger: _Ledger, passages: int) -> str:
     return (
         f"{len(ledger.missing)} of {ledger.golds} gold passages are not among the {passages} of the corpus and "
         f"{len(ledger.ambiguous)} have a title that several share, in {len(ledger.dropped)} of {ledger.examples} "
-        f"examples: {first}; expected each gold passage once: take the corpus that the dataset was made for, or leave "
-        "such examples out (missing='drop')"
+        f"examples: {first}; expected each gold passage once: use the corpus that the dataset was made for, or drop "
+        "such examples (missing='drop')"
     )

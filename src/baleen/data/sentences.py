@@ -1,7 +1,6 @@
-"""Where the sentences of a text stand.
+"""Sentence splitting with sentencex, chosen by measurement (`experiments/sentence-splitting.md`).
 
-The splitter is sentencex, chosen by measurement (`experiments/sentence-splitting.md`).  It is imported only when text arrives
-unsplit, so that a corpus that was split beforehand can be read where it is not installed.
+The library is imported only for text that is not split yet, so it is not needed for a split corpus.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from typing import Any
 from baleen.core.errors import MissingExtraError
 from baleen.core.types import Span
 
-# The library's time grows with the square of the number of sentences of a paragraph without spaces (3 s for 100,000
-# characters of Japanese), so it sees this much of a paragraph at a time.  No sentence gets longer than this.
+# Characters of a paragraph per call, and of the longest sentence: the library's time is quadratic in the number of
+# sentences of a paragraph without spaces (3 s for 100,000 characters of Japanese).
 WINDOW = 10_000
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LAST_SPACE = re.compile(r"\s\S*\Z")
-# A lone surrogate has no UTF-8 to hand to the library, and the library takes every space for one byte: it panics at an
+# The library needs UTF-8, which an unpaired surrogate has not, and takes every space for one byte: it panics at an
 # upper-case letter, a no-break space and a full stop.
 _UNSAFE = re.compile(r"[\ud800-\udfff]|[^\S\x00-\x7f]")
 
 
 def split_sentences(text: str) -> tuple[Span, ...]:
-    """The sentences of `text` as spans of characters (start, end).
+    """Split text into sentences, as spans of characters (start, end).
 
-    Spans stand in order, do not overlap, have no whitespace at either end, and hold every character that is not
-    whitespace; so only text that is empty or all whitespace has none.  A blank line always ends a sentence.
+    Spans are in order, do not overlap, have no whitespace at either end, and cover every character that is not
+    whitespace.  A blank line always ends a sentence.
     """
     starts = [start for begin, end in _paragraphs(text) for start in _starts(text, begin, end)]
     ends = [*starts[1:], len(text)]
@@ -47,10 +46,10 @@ def _paragraphs(text: str) -> Iterator[Span]:
 
 
 def _starts(text: str, begin: int, end: int) -> Iterator[int]:
-    """Where the sentences of the paragraph text[begin:end] begin, the first of them at `begin`."""
+    """The starts of the sentences of the paragraph text[begin:end], the first at `begin`."""
     while end - begin > WINDOW:
         first, *others = _boundaries(text[begin : begin + WINDOW])
-        # The last sentence may go on beyond the window: the next window starts with it.
+        # The last sentence may continue beyond the window, so the next window starts with it.
         yield from (begin + start for start in [first, *others[:-1]])
         begin += others[-1] if others else _last_space(text[begin : begin + WINDOW])
     yield from (begin + start for start in _boundaries(text[begin:end]))
@@ -59,12 +58,12 @@ def _starts(text: str, begin: int, end: int) -> Iterator[int]:
 def _boundaries(text: str) -> list[int]:
     if not text.strip():
         return [0]
-    found = _library()("en", _UNSAFE.sub(" ", text))  # one character for one, so that offsets hold
+    found = _library()("en", _UNSAFE.sub(" ", text))  # one character for one: offsets hold
     return [0, *(sentence["start_index"] for sentence in found if sentence["start_index"] > 0)]
 
 
 def _last_space(window: str) -> int:
-    """Where to cut a window that is one sentence: behind its last space, or at its end if there is none."""
+    """Where to cut a window that is one sentence: after its last space, or at its end."""
     space = _LAST_SPACE.search(window)
     return space.start() + 1 if space else len(window)
 

@@ -1,10 +1,10 @@
-"""Plain text and Markdown as passages: a short file is one, a long one is cut between paragraphs.
+"""Plain text and Markdown as passages: a short file is one passage, a long one is cut between paragraphs.
 
-    notes/hops.md      ->  "notes/hops.md"                            where the whole file is short
-    notes/baleen.md    ->  "notes/baleen.md#1", "notes/baleen.md#2"   where it is not
+    notes/hops.md      ->  "notes/hops.md"                            a short file
+    notes/baleen.md    ->  "notes/baleen.md#1", "notes/baleen.md#2"   a long file
 
-The title is the first Markdown heading, else the first line if it is short, else the file's stem.  What became the
-title is not repeated in the text, unless it runs on into the paragraph below.
+The title is the first Markdown heading, or a short first line, or the file's stem.  The text does not repeat it,
+unless it runs on into the paragraph below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from baleen.data import sentences
 MARKDOWN = (".md", ".markdown")
 CHUNK_WORDS = 180
 
-# Longer first lines are mostly the start of a paragraph that an editor wrapped.
+# A longer first line is mostly the start of a wrapped paragraph.
 TITLE_LENGTH = 60
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
@@ -39,10 +39,10 @@ class _Section(NamedTuple):
 
 
 def text_passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator[Passage]:
-    """The passages of the file `name` (a path relative to its collection), of at most `words` words each.
+    """Cut the file `name` (relative to its collection) into passages of at most `words` words.
 
-    Headings of a Markdown file that is cut start new passages, titled "document: section".  A paragraph that is too
-    long is cut between sentences; a sentence never is, and so may be longer.  Empty text gives no passage.
+    In a long Markdown file every heading starts a passage, titled "document: section".  Long paragraphs are cut
+    between sentences; a sentence is never cut, and may be longer.  Empty text gives no passage.
     """
     title, blocks = _titled(name, list(_blocks(text, name.lower().endswith(MARKDOWN))))
     chunks = [chunk for chunk in _chunks(title, blocks, words) if chunk[1].strip()]
@@ -52,12 +52,12 @@ def text_passages(name: str, text: str, *, words: int = CHUNK_WORDS) -> Iterator
 
 
 def source_file(pid: str) -> str:
-    """The name of the file that a passage of such an id is of, if it is of a file of text."""
+    """The text file that a passage id would come from."""
     return _NUMBER.sub("", pid)
 
 
 def _blocks(text: str, markdown: bool) -> Iterator[_Block]:
-    """Paragraphs and headings in order; a `#` inside a fenced piece of code is no heading."""
+    """Paragraphs and headings in order; a `#` in fenced code is not a heading."""
     lines: list[str] = []
     fenced = False
     for line in [*text.splitlines(), ""]:
@@ -73,13 +73,13 @@ def _blocks(text: str, markdown: bool) -> Iterator[_Block]:
 
 
 def _unclosed(heading: str) -> str:
-    """A heading without the hashes that may close it: `Aims ##`, but not those of `The C#`."""
+    """Remove the hashes that may close a heading: those of `Aims ##`, not that of `The C#`."""
     bare = heading.rstrip().rstrip("#")
     return bare.rstrip() if bare[-1:].isspace() else heading.rstrip()
 
 
 def _titled(name: str, blocks: list[_Block]) -> tuple[str, list[_Block]]:
-    """The document's title, and its blocks with a blank heading where the title stood."""
+    """The document's title, and its blocks with a blank heading in place of the title."""
     for position, block in enumerate(blocks):
         if block.heading:
             return block.text, [*blocks[:position], _Block("", heading=True), *blocks[position + 1 :]]
@@ -120,7 +120,7 @@ def _pieces(paragraph: str, words: int) -> Iterator[str]:
 
 
 def _runs(items: Iterable[str], words: int) -> Iterator[list[str]]:
-    """Consecutive items, as many together as have at most `words` words; an item that has more stands alone."""
+    """Group consecutive items up to `words` words; a longer item is a group of its own."""
     run: list[str] = []
     count = 0
     for item in items:

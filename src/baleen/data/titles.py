@@ -1,12 +1,11 @@
-"""What a passage is called, and where a text calls it so.
+"""Names of passages, from their titles, and mentions of them in text.
 
-    names_of("Casino Royale (2006 film)")                       ("casino royale 2006 film", "casino royale")
-    mentioned("She sang in Casino Royale.", bearers)            what `bearers` has for "casino royale"
+    title_names("Casino Royale (2006 film)")            ("casino royale 2006 film", "casino royale")
+    find_mentions("She sang in Casino Royale.", find)   the passages that `find` has for "casino royale"
 
-A name is the words of a title, or of what stands before its bracket, in small letters; what stands between words does not
-count, nor does "the" before them.  A text calls something by name where a word with a capital or a digit begins a stretch
-of its words that is a name; the longest such stretch counts, from left to right.  A single word is no name where a sentence
-begins: every word has a capital there.
+A name is the casefolded words of a title, with and without its bracket; punctuation and a leading "the" are ignored.
+A mention starts with a capitalised word or a digit; the longest one counts, from left to right.  A single word at the
+start of a sentence is not a mention, since every such word has a capital.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, TypeVar
 
-MOST_WORDS = 10
-MAX_SAME_TITLE = 10  # of a name that says which passages are meant
-SHORTEST = 3  # letters and digits of a name
+MAX_WORDS = 10
+MAX_SAME_TITLE = 10  # passages; a name that more of them share is ambiguous
+MIN_LETTERS = 3  # letters and digits of a name, without spaces
 _WORD = re.compile(r"[^\W_]+")
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
 _ARTICLE = "the"
 _FORM: Literal["NFKC"] = "NFKC"
 
-Bearers = TypeVar("Bearers", bound=Sequence[object])
+Found = TypeVar("Found", bound=Sequence[object])
 
 
-class _Stretch(NamedTuple):
-    """A name that may stand at the word `first`, and the word after it."""
+class _Candidate(NamedTuple):
+    """A possible name: the words `first` to `end` of a text."""
 
     name: str
     first: int
@@ -37,58 +36,58 @@ class _Stretch(NamedTuple):
 
 
 def title_names(title: str) -> tuple[str, ...]:
-    """The names of a passage; none for a title that is too short to tell, or that only says a number."""
+    """The names of a passage; none for a title that is too short or only a number."""
     title = unicodedata.normalize(_FORM, title)
     forms = (title, _BRACKET.sub("", title))
     found = (_name([word.casefold() for word in _WORD.findall(form)]) for form in forms)
-    return tuple(name for name in dict.fromkeys(found) if _tells(name))
+    return tuple(name for name in dict.fromkeys(found) if _is_name(name))
 
 
 def find_mentions(
-    text: str, bearers: Callable[[Sequence[str]], Sequence[Bearers]], begins: Collection[int] = (0,)
-) -> Iterator[Bearers]:
-    """Whatever bears the names in a text, in their order; sentences begin at the characters `begins`.
+    text: str, find: Callable[[Sequence[str]], Sequence[Found]], starts: Collection[int] = (0,)
+) -> Iterator[Found]:
+    """Find the passages mentioned in a text, in order; sentences start at the characters `starts`.
 
-    `bearers` is asked once, for all names that may be there, and has something empty for those that nothing bears.
+    `find` is called once, with all possible names, and returns something empty for each unknown one.
     """
-    stretches = list(_stretches(*_normal(text, begins)))
-    known = bearers([stretch.name for stretch in stretches])
+    candidates = list(_candidates(*_normalize(text, starts)))
+    known = find([candidate.name for candidate in candidates])
     end = 0
-    for stretch, found in zip(stretches, known, strict=True):
-        if found and stretch.first >= end:
-            end = stretch.end
+    for candidate, found in zip(candidates, known, strict=True):
+        if found and candidate.first >= end:
+            end = candidate.end
             yield found
 
 
-def _stretches(text: str, begins: Collection[int]) -> Iterator[_Stretch]:
-    """All that may be names, from left to right, and the longest first of those that begin with the same word."""
+def _candidates(text: str, starts: Collection[int]) -> Iterator[_Candidate]:
+    """Possible names from left to right; those that start with the same word, longest first."""
     words = list(_WORD.finditer(text))
     folded = [word[0].casefold() for word in words]
     for first, word in enumerate(words):
-        small = word[0].islower() and word[0].isalpha()  # "20th" has a digit
-        if small or folded[first] == _ARTICLE:
+        lower = word[0].islower() and word[0].isalpha()  # "20th" has a digit
+        if lower or folded[first] == _ARTICLE:
             continue
-        for end in range(min(first + MOST_WORDS, len(words)), first, -1):
+        for end in range(min(first + MAX_WORDS, len(words)), first, -1):
             name = _name(folded[first:end])
-            if _tells(name) and (end > first + 1 or word.start() not in begins):
-                yield _Stretch(name, first, end)
+            if _is_name(name) and (end > first + 1 or word.start() not in starts):
+                yield _Candidate(name, first, end)
 
 
 def _name(words: Sequence[str]) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] == _ARTICLE else words)
 
 
-def _normal(text: str, begins: Collection[int]) -> tuple[str, Collection[int]]:
-    """With an accent and its letter as one character, which else would part a word; and where sentences begin then."""
+def _normalize(text: str, starts: Collection[int]) -> tuple[str, Collection[int]]:
+    """Normalize a text, so that a letter and its accent are one character, and move `starts` with it."""
     if unicodedata.is_normalized(_FORM, text):
-        return text, begins
-    # Sentence by sentence: all that stands before each would be read over and over in a long text.
-    edges = sorted({0, len(text), *(place for place in begins if 0 < place < len(text))})
+        return text, starts
+    # Sentence by sentence: normalizing every prefix would be quadratic.
+    edges = sorted({0, len(text), *(place for place in starts if 0 < place < len(text))})
     parts = [unicodedata.normalize(_FORM, text[start:end]) for start, end in pairwise(edges)]
     moved = dict(zip(edges, accumulate(map(len, parts), initial=0), strict=True))
-    return "".join(parts), {moved[place] for place in begins if place in moved}
+    return "".join(parts), {moved[place] for place in starts if place in moved}
 
 
-def _tells(name: str) -> bool:
+def _is_name(name: str) -> bool:
     letters = name.replace(" ", "")
-    return len(letters) >= SHORTEST and not letters.isdigit()
+    return len(letters) >= MIN_LETTERS and not letters.isdigit()

@@ -1,4 +1,4 @@
-"""The passages that questions are asked of: files of a corpus held in memory, or an index."""
+"""Passages to evaluate over: corpus files in memory, or an index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from baleen.index.index import Index
 
 
 class Collection(Protocol):
-    """`fingerprint` is a digest of all passages: what results depend on."""
+    """Passages by id; `fingerprint` is a digest of all of them."""
 
     fingerprint: str
 
@@ -31,7 +31,7 @@ class Collection(Protocol):
 
 
 class Corpus:
-    """Passages in memory, in their order."""
+    """Passages in memory."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         digest = hashlib.blake2b(digest_size=8)
@@ -55,11 +55,11 @@ class Corpus:
         try:
             return self._passages[pid]
         except KeyError:
-            raise QueryError(f"no passage of the corpus has the id '{pid}'; a run should name its passages") from None
+            raise QueryError(f"no passage of the corpus has the id '{pid}'; expected a run over this corpus") from None
 
 
-class Indexed:
-    """The living passages of an index, read from it as they are asked for."""
+class IndexedCorpus:
+    """The passages of an index that are not deleted, read on demand."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -70,7 +70,7 @@ class Indexed:
         return len(self.index)
 
     def __iter__(self) -> Iterator[Passage]:
-        for segment in self.index.segments:  # row by row, without a look-up of each id
+        for segment in self.index.segments:  # row by row: faster than by id
             yield from map(segment.store.passage, np.flatnonzero(segment.alive).tolist())
 
     def passage(self, pid: str) -> Passage:

@@ -1,9 +1,4 @@
-"""Whoever answers questions of a dataset: a whole system over its hops, a ranking baseline, or somebody's run.
-
-Who is evaluated, with all that the results depend on; a system over its hops is described here once for all commands.
-
-Questions through a predictor and past a judge, batch by batch; and results of a run that lies on disk.
-"""
+"""Evaluate a system, a baseline or a TREC run: predict and score in batches, resume from a file, read results back."""
 
 from __future__ import annotations
 
@@ -14,20 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from baleen.core import files
 from baleen.core.config import override
 from baleen.core.errors import ConfigError, DatasetError
 from baleen.core.progress import progress
-from baleen.core.types import Ranking, Trace
+from baleen.core.types import Ranking
 from baleen.data.example import Example
 from baleen.evaluation.baselines.baseline import Baseline
-from baleen.evaluation.collection import Collection, Indexed
-from baleen.evaluation.measures import CLAIMS, QUESTIONS, Judge
-from baleen.evaluation.results import Prediction, Result, Results, Run, describe_run, format_thresholds
+from baleen.evaluation.collection import Collection, IndexedCorpus
+from baleen.evaluation.datasets import find_dataset
+from baleen.evaluation.results import (
+    Prediction,
+    Result,
+    ResultsFile,
+    Run,
+    describe_run,
+    format_thresholds,
+    numbered_lines,
+)
+from baleen.evaluation.scoring import Scorer
 from baleen.index.index import Index
 
 if TYPE_CHECKING:
     from baleen.hops.config import RunConfig
+    from baleen.hops.pipeline import Reader
     from baleen.system import Baleen
 
 
@@ -40,44 +44,45 @@ class Predictor(Protocol):
     def predict(self, examples: Sequence[Example]) -> list[Prediction]: ...
 
 
-class System:
-    """Claims are verified and questions answered, where the model has a reader for them; `options` are RunConfig's."""
+class SystemPredictor:
+    """Retrieves in hops, then verifies or answers if the model has the reader; `options` are RunConfig's."""
 
     def __init__(self, system: Baleen, dataset: str, options: Mapping[str, Any]) -> None:
-        self.system, self.dataset, self.options = system, dataset, options
-        self._lacking: set[str] = set()
+        self.system, self.options = system, options
+        self._dataset = find_dataset(dataset)
+        self._missing_readers: set[str] = set()
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        from baleen.hops.pipeline import read_outcomes  # imports the models' libraries, which baselines can do without
+
         *_, traces = self.system.hops([example.text for example in examples], **self.options)
         for component in (VERIFIER, ANSWERER):
-            places = [place for place, example in enumerate(examples) if self._reader_for(example) == component]
-            read = self._read(component, [traces[place] for place in places])
-            for place, trace in zip(places, read, strict=True):
-                traces[place] = trace
+            places = [place for place, example in enumerate(examples) if self._component_for(example) == component]
+            reader = self._reader(component) if places else None
+            if reader is not None:
+                read = read_outcomes([traces[place] for place in places], reader)
+                for place, trace in zip(places, read, strict=True):
+                    traces[place] = trace
         return [Prediction.of_trace(trace) for trace in traces]
 
-    def _reader_for(self, example: Example) -> str | None:
-        """By the dataset; a file of one's own may hold claims, questions, and texts that are neither."""
-        if self.dataset in CLAIMS or (self.dataset not in QUESTIONS and example.label is not None):
+    def _component_for(self, example: Example) -> str | None:
+        """The dataset's reader, or else by what the example has: a label, an answer or neither."""
+        if self._dataset.reader is not None:
+            return self._dataset.reader
+        if example.label is not None:
             return VERIFIER
-        return ANSWERER if self.dataset in QUESTIONS or example.answer is not None else None
+        return ANSWERER if example.answer is not None else None
 
-    def _read(self, component: str, traces: list[Trace]) -> list[Trace]:
-        from baleen.hops.pipeline import (
-            read_outcomes as conclude,  # brings the models' libraries, which a baseline may do without
-        )
-
-        if not traces:
-            return []
+    def _reader(self, component: str) -> Reader | None:
         reader = self.system.reader(component, optional=True)
-        if reader is None and component not in self._lacking:
-            self._lacking.add(component)
-            log.warning("the model has no %s, so what it would say is not judged", component)
-        return traces if reader is None else conclude(traces, reader)
+        if reader is None and component not in self._missing_readers:
+            self._missing_readers.add(component)
+            log.warning("the model has no %s: its outcomes are not scored", component)
+        return reader
 
 
-class Ranked:
-    """What a baseline ranks, `depth` passages deep."""
+class BaselinePredictor:
+    """Rankings of a baseline, of up to `depth` passages."""
 
     def __init__(self, baseline: Baseline, depth: int) -> None:
         self.baseline, self.depth = baseline, depth
@@ -86,8 +91,8 @@ class Ranked:
         return [Prediction(ranking) for ranking in self.baseline.rank([each.text for each in examples], self.depth)]
 
 
-class Recorded:
-    """Rankings that somebody else made, by question; a question that has none counts as nothing found."""
+class RunPredictor:
+    """Rankings read from a TREC run, by question id; a question without one gets an empty ranking."""
 
     def __init__(self, rankings: Mapping[str, Ranking]) -> None:
         self.rankings = rankings
@@ -101,10 +106,11 @@ CPU_BATCH, DEVICE_BATCH = 4, 64
 
 
 @dataclass(frozen=True)
-class Contender:
-    """`run` holds all that the results depend on, but for the questions; `batch_size` is how many go through at once.
+class EvaluationTarget:
+    """What to evaluate.
 
-    On a CPU larger batches gain nothing, and small ones tell sooner how long it will take.
+    `run` holds everything that the results depend on except the questions.  A CPU gains nothing from larger batches,
+    and small ones give an estimate of the remaining time sooner.
     """
 
     name: str
@@ -114,24 +120,22 @@ class Contender:
     batch_size: int = DEVICE_BATCH
 
 
-def system_contender(
+def system_target(
     system: Baleen, dataset: str, cutoffs: Sequence[int], options: Mapping[str, Any], name: str | None = None
-) -> Contender:
-    """A model over its index; `options` are RunConfig's, `name` what it is called instead of its pipeline."""
+) -> EvaluationTarget:
+    """The target for a model and its index; `options` are RunConfig's, `name` replaces the pipeline's name."""
     config = override(system.config, **options)
     described = describe_run(COMMAND, system, config, explained=False)
     settings = {key: value for key, value in described.items() if key not in ("command", "explain")}
     called = name or config.pipeline
     index = system.retriever.index
     if not isinstance(index, Index):
-        raise ConfigError(
-            "the index is not a local one, and its passages cannot be listed; evaluate beside a local index"
-        )
-    return Contender(
+        raise ConfigError("the index is remote, so its passages cannot be listed; evaluate over a local index")
+    return EvaluationTarget(
         _name(called, config),
-        System(system, dataset, options),
-        Indexed(index),
-        run_of(dataset, cutoffs, called, settings),
+        SystemPredictor(system, dataset, options),
+        IndexedCorpus(index),
+        run_settings(dataset, cutoffs, called, settings),
         CPU_BATCH if system.retriever.encoder.device.type == "cpu" else DEVICE_BATCH,
     )
 
@@ -140,58 +144,58 @@ def _name(called: str, config: RunConfig) -> str:
     """`condense, untrained at 25+10, ranked by evidence, keep -1`"""
     untrained = ", untrained" if config.untrained else ""
     ranked_by = "" if config.ranked_by == "hops" else f", ranked by {config.ranked_by}"
-    named = f", names raised by {config.mention_boost:g}" if config.mention_boost else ""
+    named = f", mention boost {config.mention_boost:g}" if config.mention_boost else ""
     return f"{called}{untrained} at {'+'.join(map(str, config.depths))}{ranked_by}{named}{format_thresholds(config.thresholds)}"
 
 
-def run_of(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
+def run_settings(dataset: str, cutoffs: Sequence[int], system: str, settings: Mapping[str, Any]) -> Run:
     return {"command": COMMAND, "dataset": dataset, "at": list(cutoffs), "system": system, **settings}
 
 
-def evaluate(
+def evaluate_batches(
     examples: Sequence[Example],
     predictor: Predictor,
-    judge: Judge,
+    scorer: Scorer,
     *,
     batch_size: int = 32,
     before: Sequence[Result] = (),
 ) -> Iterator[list[Result]]:
-    """The results of each batch, with the running headline beside the bar; `before` counts towards that."""
-    values = [result.metrics[judge.headline] for result in before if judge.headline in result.metrics]
+    """Yield the results of each batch; the progress bar shows the mean headline metric, `before` included."""
+    values = [result.metrics[scorer.headline] for result in before if scorer.headline in result.metrics]
     with progress("evaluating", total=len(examples), unit="questions") as bar:
         for first in range(0, len(examples), batch_size):
             batch = examples[first : first + batch_size]
             pairs = zip(batch, predictor.predict(batch), strict=True)
-            results = [judge.result(example, prediction) for example, prediction in pairs]
+            results = [scorer.score(example, prediction) for example, prediction in pairs]
             yield results
-            values += [result.metrics[judge.headline] for result in results if judge.headline in result.metrics]
+            values += [result.metrics[scorer.headline] for result in results if scorer.headline in result.metrics]
             if values:
-                bar.note(f"{judge.headline} {100 * sum(values) / len(values):.1f}")
+                bar.note(f"{scorer.headline} {100 * sum(values) / len(values):.1f}")
             bar.advance(len(batch))
 
 
-def results_of(
-    contender: Contender,
+def run_evaluation(
+    target: EvaluationTarget,
     examples: Sequence[Example],
-    judge: Judge,
+    scorer: Scorer,
     *,
     out: Path | None = None,
     batch_size: int | None = None,
 ) -> list[Result]:
-    """The results of all examples, in order; with `out` they are kept there, and those that are there are not made again."""
-    size = batch_size or contender.batch_size
+    """Results of all examples, in order; `out` is appended to, and examples that have a result there are skipped."""
+    size = batch_size or target.batch_size
     if out is None:
-        batches = evaluate(examples, contender.predictor, judge, batch_size=size)
+        batches = evaluate_batches(examples, target.predictor, scorer, batch_size=size)
         return [result for batch in batches for result in batch]
-    with Results.open(out, contender.run) as kept:
-        left = [example for example in examples if not kept.holds(example.qid, example.text)]
-        before = read_results(out).results if kept.done else []
+    with ResultsFile.open(out, target.run) as file:
+        left = [example for example in examples if not file.holds(example.qid, example.text)]
+        before = read_results(out).results if file.done else []
         if before:
             log.info("%s of %s are in %s already", f"{len(examples) - len(left):,}", f"{len(examples):,}", out)
         found = {result.example.qid: result for result in before}
         _refuse_other_gold(out, examples, found)
-        for batch in evaluate(left, contender.predictor, judge, batch_size=size, before=before):
-            kept.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
+        for batch in evaluate_batches(left, target.predictor, scorer, batch_size=size, before=before):
+            file.append((result.example.qid, {"query": result.example.text, **result.to_json()}) for result in batch)
             found |= {result.example.qid: result for result in batch}
     return [found[example.qid] for example in examples]
 
@@ -200,40 +204,36 @@ def _refuse_other_gold(out: Path, examples: Iterable[Example], found: Mapping[st
     for example in examples:
         if example.qid in found and found[example.qid].example != example:
             raise ConfigError(
-                f"{out}: its result '{example.qid}' was judged by another gold (passages, sentences, label, answer, hops, "
-                "kind or order) than the question has now; choose another --out, or remove this one"
+                f"{out}: the result of '{example.qid}' was scored against other gold (passages, sentences, label, answer, "
+                "hops, kind or order) than the question has now; choose another --out, or remove this one"
             )
 
 
-class Stored(NamedTuple):
-    """What a results file holds: how it was made, and its results in order."""
+class StoredResults(NamedTuple):
+    """Contents of a results file: its run's settings and its results, in order."""
 
     run: Mapping[str, Any]
     results: list[Result]
 
 
-def read_results(path: Path) -> Stored:
-    """The results that `baleen eval --out` wrote; whatever else stands there is a DatasetError."""
+def read_results(path: Path) -> StoredResults:
+    """Read a file that `baleen eval --out` wrote; any other content is a DatasetError."""
     run: Mapping[str, Any] = {}
     results: list[Result] = []
-    try:
-        for number, line in enumerate(files.read_lines(path), start=1):
-            run, result = _parsed(line, f"{path}:{number}")
-            results.append(result)
-    except files.BROKEN as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+    for place, line in numbered_lines(path):
+        run, result = _parse_line(line, place)
+        results.append(result)
     if not results:
-        raise DatasetError(f"{path}: holds no result; expected what `baleen eval --out` writes")
-    return Stored(run, results)
+        raise DatasetError(f"{path}: contains no result; expected the output of `baleen eval --out`")
+    return StoredResults(run, results)
 
 
-def _parsed(line: bytes, place: str) -> tuple[Mapping[str, Any], Result]:
+def _parse_line(line: bytes, place: str) -> tuple[Mapping[str, Any], Result]:
     try:
-        told = json.loads(line)
-        return dict(told["run"]), Result.from_json({key: told[key] for key in ("example", "prediction", "metrics")})
+        record = json.loads(line)
+        return dict(record["run"]), Result.from_json({key: record[key] for key in ("example", "prediction", "metrics")})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DatasetError(
-            f"{place}: no result of `baleen eval`; expected a line of its --out (run it again to complete a file that "
-            "a kill cut short)"
+            f"{place}: not a result of `baleen eval`; expected a line of its --out (run it again to complete a file that "
+            "was cut short)"
         ) from None

@@ -1,19 +1,17 @@
-"""What a system made of one question, and how that was judged.
+"""Predictions and their scores, and results files that a killed run resumes.
 
-The results of a file of claims as JSON lines, which a run that was killed takes up where it ended.
+A results file has one JSON object a line:
 
     {"run": {...}, "id": "7", "query": "...", "verdict": {...}, ...}
 
-Every line says how it was made: `run` holds the command, the resolved settings, and digests of the model and of the
-index.  So there is no second file that could be lost or go stale, and results of two kinds never end up in one file: a
-file is taken up only if each of its lines begins with the very bytes that this run's lines begin with, and is of the
-claim that now has its id.  What a kill left of a last line is cut off, if it begins so too.  Batches are on disk before
-the next one starts.
+`run` holds everything that the result depends on: the command, the resolved settings, and digests of the model and of
+the index.  A file is resumed only if every line starts with the bytes of this run's lines, and has the text that its id
+has now; otherwise it is refused.  A last line that was cut short is removed.  Each batch is on disk before the next one
+starts.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from baleen.core import files
-from baleen.core.errors import ConfigError
+from baleen.core.errors import ConfigError, DatasetError
 from baleen.core.records import Record
 from baleen.core.types import WHOLE_PASSAGE, Answer, Fact, Ranking, Trace, Verdict
 from baleen.data.example import Example
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken(Record):
-    """One hop: the passages that it retrieved, best first, and the words of context that were read after it."""
+class HopSummary(Record):
+    """One hop: the pids that it retrieved, best first, and the number of words of context after it."""
 
     pids: tuple[str, ...]
     words: int = 0
@@ -45,10 +43,9 @@ class Taken(Record):
 
 @dataclass(frozen=True, slots=True)
 class Prediction(Record):
-    """A ranking of passages, and whatever else a system has to say.
+    """A ranking of passages, and the facts, outcome and hops of a system that has them.
 
-    `condensed` tells a system that chose `facts`, be they none, from one that only ranks.  `label` is a verdict's.
-    `hops` are those of a system that takes some.
+    `condensed` is False for a system that only ranks; `facts` are empty there.
     """
 
     ranking: Ranking = field(default_factory=Ranking)
@@ -56,7 +53,7 @@ class Prediction(Record):
     condensed: bool = False
     label: str | None = None
     answer: str | None = None
-    hops: tuple[Taken, ...] = ()
+    hops: tuple[HopSummary, ...] = ()
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Prediction:
@@ -67,22 +64,22 @@ class Prediction(Record):
             condensed=True,
             label=outcome.label if isinstance(outcome, Verdict) else None,
             answer=outcome.text if isinstance(outcome, Answer) else None,
-            hops=tuple(Taken(hop.ranking.pids, hop.words) for hop in trace.hops),
+            hops=tuple(HopSummary(hop.ranking.pids, hop.words) for hop in trace.hops),
         )
 
     @property
     def passages(self) -> frozenset[str]:
-        """The pids of the passages that carry a fact."""
+        """Pids of the facts."""
         return frozenset(fact.pid for fact in self.facts)
 
     @property
     def has_sentences(self) -> bool:
-        """Whether facts are sentences: a reranker adds whole passages."""
+        """Whether all facts are sentences; a reranker's are whole passages."""
         return self.condensed and all(fact.sid != WHOLE_PASSAGE for fact in self.facts)
 
     @property
     def sentences(self) -> tuple[Fact, ...]:
-        """The facts that are sentences, in the order they would be submitted in: best passage first, then best sentence."""
+        """The facts that are sentences, in submission order: by rank of the passage, then by score."""
         ranks = {pid: rank for rank, pid in enumerate(self.ranking.pids)}
         chosen = [fact for fact in self.facts if fact.sid != WHOLE_PASSAGE]
         return tuple(
@@ -97,7 +94,7 @@ class Prediction(Record):
 
 @dataclass(frozen=True, slots=True)
 class Result(Record):
-    """A question, what came of it, and each metric that applies to it, from 0 to 1."""
+    """A question, its prediction, and the metrics that apply to it, from 0 to 1."""
 
     example: Example
     prediction: Prediction
@@ -108,7 +105,7 @@ Run = Mapping[str, Any]
 
 
 def describe_run(command: str, system: Baleen, config: RunConfig, *, explained: bool) -> Run:
-    """All that the results depend on, but for the claims."""
+    """Everything that the results depend on except the claims."""
     precision = system.retriever.encoder.precision
     return {
         "command": command,
@@ -137,12 +134,12 @@ def format_thresholds(settings: Mapping[str, Any]) -> str:
 
 
 def model_digest(model: ModelFolder) -> str:
-    """Of all that makes a model: its weights, its tokenizers, its settings."""
+    """Digest of a model's weights, tokenizers and settings."""
     return _digest(_contents(model))
 
 
 def _contents(model: ModelFolder) -> dict[str, Any]:
-    """A component's config.json holds the hashes of its weights and of its tokenizer."""
+    """Settings and component configs; a config.json contains the hashes of its weights and tokenizer."""
     configs = {name: (model.folder(name) / "config.json").read_text("utf-8") for name in model.components}
     return {"components": configs, "settings": dict(model.settings)}
 
@@ -151,73 +148,80 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def refuse_packed(path: Path) -> None:
-    """What is written as it comes would be plain under any name."""
-    if path.suffix.lower() in files.PACKED:
+def numbered_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield each line with its place, `path:number`; an unreadable file is a DatasetError."""
+    try:
+        for number, line in enumerate(files.read_lines(path), start=1):
+            yield f"{path}:{number}", line
+    except files.READ_ERRORS as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+
+
+def refuse_compressed(path: Path) -> None:
+    """Refuse a name that ends in .gz or the like: the file would not be compressed."""
+    if path.suffix.lower() in files.COMPRESSED:
         raise ConfigError(f"{path}: would not be compressed; choose a name without '{path.suffix}'")
 
 
-def line(run: Run, claim_id: str, told: Mapping[str, Any]) -> bytes:
-    return json.dumps({"run": run, "id": claim_id, **told}, ensure_ascii=False).encode() + b"\n"
+def result_line(run: Run, claim_id: str, document: Mapping[str, Any]) -> bytes:
+    return json.dumps({"run": run, "id": claim_id, **document}, ensure_ascii=False).encode() + b"\n"
 
 
-class Results:
-    """An open results file; `done` has the text of each claim by the id that a result is there for."""
+class ResultsFile:
+    """An open results file; `done` maps the ids of its results to their texts."""
 
     def __init__(self, path: Path, file: IO[bytes], run: Run) -> None:
         self.path, self.run, self._file = path, run, file
         self.done: dict[str, str] = {}
-        self._begins = json.dumps({"run": run}, ensure_ascii=False)[:-1].encode() + b", "
-        self._take_up()
+        self._prefix = json.dumps({"run": run}, ensure_ascii=False)[:-1].encode() + b", "
+        self._resume()
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, run: Run) -> Iterator[Self]:
-        """Open for appending, and make where it is missing; one process at a time."""
-        refuse_packed(path)
+        """Open or create a file for appending, locked against other processes."""
+        refuse_compressed(path)
         with path.open("a+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"{path}: another process is writing to it; wait, or choose another --out") from None
+            files.lock(file, ConfigError(f"{path}: another process is writing to it; wait, or choose another --out"))
             yield cls(path, file, run)
 
     def holds(self, claim_id: str, text: str) -> bool:
-        """Whether there is a result for a claim; one of another text under the same id is a ConfigError."""
+        """Whether a claim has a result; a result of another text under its id is a ConfigError."""
         if claim_id not in self.done:
             return False
         if self.done[claim_id] != text:
             raise ConfigError(
-                f"{self.path}: its result '{claim_id}' is of another text than the one that has this id now; "
+                f"{self.path}: its result '{claim_id}' is of another text than the one with this id now; "
                 "choose another --out, or remove this one"
             )
         return True
 
     def append(self, results: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """(id, document) pairs, on disk when this returns."""
-        self._file.write(b"".join(line(self.run, claim_id, told) for claim_id, told in results))
+        """Write (id, document) pairs to disk."""
+        self._file.write(b"".join(result_line(self.run, claim_id, document) for claim_id, document in results))
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _take_up(self) -> None:
-        """Read what is there, refuse what is not of this run, and only then cut off half a line."""
+    def _resume(self) -> None:
+        """Read the results, refuse a file of another run, and then remove a line that was cut short."""
         self._file.seek(0)
-        whole = 0
+        complete = 0
         for number, content in enumerate(self._file, start=1):
             if content.endswith(b"\n"):
-                self._note(content, number)
-                whole += len(content)
-            elif not content.startswith(self._begins[: len(content)]):
-                raise self._refusal(number, "no result of this run")
-        self._file.truncate(whole)
+                self._read_line(content, number)
+                complete += len(content)
+            elif not content.startswith(self._prefix[: len(content)]):
+                raise self._refusal(number, "not a result of this run")
+        self._file.truncate(complete)
 
-    def _note(self, content: bytes, number: int) -> None:
+    def _read_line(self, content: bytes, number: int) -> None:
         try:
-            told = json.loads(content)
-            claim_id, text, made_by = told["id"], told["query"], told["run"]
+            record = json.loads(content)
+            claim_id, text, made_by = record["id"], record["query"], record["run"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise self._refusal(number, "not a result of a command of ours") from None
-        if not content.startswith(self._begins):
+            raise self._refusal(number, "not a result of baleen") from None
+        if not content.startswith(self._prefix):
             raise self._refusal(number, f"made by another run ({_differences(made_by, self.run)})")
         self.done[claim_id] = text
 
@@ -227,6 +231,6 @@ class Results:
 
 def _differences(made_by: Any, run: Run) -> str:
     if not isinstance(made_by, dict):
-        return "which it does not describe"
+        return "without a description"
     keys = [key for key in {**run, **made_by} if made_by.get(key) != run.get(key)]
     return ", ".join(f"{key} was {made_by.get(key)}, and is {run.get(key)}" for key in keys) or "of another version"

@@ -1,9 +1,7 @@
-"""Results of many questions in a few figures: means in percent, with bootstrap intervals, by number of hops.
+"""Means of metrics with bootstrap intervals, and paired comparisons of two runs.
 
-Two runs over the same questions: paired differences with their significance, and the questions that flipped.
-
-The p-value is that of a permutation test: how often a difference as large would come up if each question's two values
-were swapped by the toss of a coin.  The interval is a paired bootstrap's.  Both are seeded.
+Means are in percent.  A comparison has paired bootstrap intervals and p-values of a permutation test, both seeded, and
+the questions whose metric differs.
 """
 
 from __future__ import annotations
@@ -18,21 +16,22 @@ from baleen.core.errors import DatasetError
 from baleen.core.records import Record
 from baleen.evaluation.results import Prediction, Result
 
-SAMPLES = 1000
-LEVEL = 95
-# The order in which metrics are told.
+SAMPLES = 1000  # resamplings for an interval
+PERMUTATIONS = 10_000
+LEVEL = 95  # of an interval, in percent
+# Metrics in the order of tables.
 KINDS = (
     "all", "mean", "retrieval", "passage_recall", "answer_recall", "passage_em", "passage_f1", "sentence_em",
     "sentence_f1", "label_accuracy", "hover_score", "answer_em", "answer_f1", "joint_em", "joint_f1",
 )  # fmt: skip
-_CELLS = 4_000_000  # numbers that one block of resampling draws
+_CELLS = 4_000_000  # random numbers drawn at once
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary(Record):
-    """Means of each metric over the questions that it applies to (`counts`), in percent, with 95% `intervals`."""
+    """Mean of each metric in percent, its 95% interval, and the number of questions that it applies to (`counts`)."""
 
     questions: int
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -41,7 +40,7 @@ class Summary(Record):
 
 
 def summarize(results: Sequence[Result], samples: int = SAMPLES, seed: int = 0) -> Summary:
-    """All results together; the intervals are those of `samples` resamplings of the questions."""
+    """Summarize results, with intervals from `samples` resamplings of the questions (0: none)."""
     columns = {name: column(results, name) for name in metric_names(results)}
     return Summary(
         len(results),
@@ -52,35 +51,35 @@ def summarize(results: Sequence[Result], samples: int = SAMPLES, seed: int = 0) 
 
 
 def by_hops(results: Sequence[Result], samples: int = SAMPLES, seed: int = 0) -> dict[int, Summary]:
-    """A summary for each number of hops that questions have."""
+    """A summary for each number of hops."""
     numbers = sorted({result.example.hops for result in results if result.example.hops is not None})
     groups = {hops: [result for result in results if result.example.hops == hops] for hops in numbers}
     return {hops: summarize(group, samples, seed) for hops, group in groups.items()}
 
 
 def metric_names(results: Sequence[Result]) -> list[str]:
-    """Every metric that applies to some question, kind by kind, and by cutoff."""
-    return sorted({name for result in results for name in result.metrics}, key=_place)
+    """All metrics of the results, by kind and cutoff."""
+    return sorted({name for result in results for name in result.metrics}, key=_sort_key)
 
 
-def _place(name: str) -> tuple[int, int, str]:
+def _sort_key(name: str) -> tuple[int, int, str]:
     kind, _, cutoff = name.partition("@")
     return KINDS.index(kind) if kind in KINDS else len(KINDS), int(cutoff or 0), name
 
 
 def column(results: Sequence[Result], name: str) -> Floats:
-    """A metric's values over the questions that it applies to."""
+    """Values of a metric for the questions that it applies to."""
     return np.array([result.metrics[name] for result in results if name in result.metrics], np.float64)
 
 
 def interval(values: Floats, samples: int = SAMPLES, seed: int = 0) -> tuple[float, float]:
-    """The 95% bootstrap interval of a mean, in percent; the same seed draws the same questions."""
+    """95% bootstrap interval of a mean, in percent; a seed always draws the same questions."""
     low, high = np.percentile(resampled_means(values, samples, seed), [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
     return percent(float(low)), percent(float(high))
 
 
 def resampled_means(values: Floats, samples: int, seed: int) -> Floats:
-    """Means of `samples` draws of as many values, with replacement: (samples,)"""
+    """Means of `samples` bootstrap samples: (samples,)"""
     generator, means = np.random.default_rng(seed), []
     rows = max(1, _CELLS // max(1, len(values)))
     for first in range(0, samples, rows):
@@ -93,13 +92,9 @@ def percent(share: float) -> float:
     return round(100 * share, 4)
 
 
-PERMUTATIONS = 10_000
-_CELLS_AT_ONCE = 4_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Difference(Record):
-    """One metric over the questions that both runs have it for, in percent; `difference` is second - first."""
+    """Means of one metric over the questions where both runs have it, in percent; `difference` is second - first."""
 
     questions: int
     first: float
@@ -111,7 +106,7 @@ class Difference(Record):
 
 @dataclass(frozen=True, slots=True)
 class Flip(Record):
-    """A question on which the runs differ: its values, and beside them the gold ranks and what either run said."""
+    """A question whose metric differs; `first` and `second` describe each run's gold ranks and outcome."""
 
     qid: str
     text: str
@@ -124,7 +119,7 @@ class Flip(Record):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
-    """`questions` are those that both runs have; `metric` is the one that `flips` are of, largest gains first."""
+    """`questions` counts those of both runs; `flips` are the questions that differ in `metric`, largest gains first."""
 
     questions: int
     only_first: int
@@ -142,7 +137,7 @@ def compare(
     samples: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Comparison:
-    """Two runs question by question; a question whose text or gold is not the same in both is a DatasetError."""
+    """Compare two runs question by question; differing texts or gold passages are a DatasetError."""
     pairs = _paired(first, second)
     ours, theirs = [list(side) for side in zip(*pairs, strict=True)]
     in_theirs = set(metric_names(theirs))
@@ -170,7 +165,7 @@ def _paired(first: Sequence[Result], second: Sequence[Result]) -> list[tuple[Res
     for one, other in pairs:
         if (one.example.text, set(one.example.gold)) != (other.example.text, set(other.example.gold)):
             raise DatasetError(
-                f"the question '{one.example.qid}' has another text or other gold passages in either run; "
+                f"the question '{one.example.qid}' has another text or other gold passages in the second run; "
                 "expected results over the same dataset and corpus"
             )
     return pairs
@@ -197,16 +192,16 @@ def _both_have(pair: tuple[Result, Result], name: str) -> bool:
 
 
 def permutation_p(deltas: Floats, samples: int = PERMUTATIONS, seed: int = 0) -> float:
-    """How likely a mean difference this large is, in either direction, if the sign of each were a coin's toss."""
+    """Two-sided p-value of a mean difference, by random flips of signs."""
     changed = deltas[deltas != 0]
     if not len(changed):
         return 1.0
     generator, observed, extreme = np.random.default_rng(seed), abs(changed.sum()) - 1e-9, 0
-    rows = max(1, _CELLS_AT_ONCE // len(changed))
+    rows = max(1, _CELLS // len(changed))
     for start in range(0, samples, rows):
         signs = generator.integers(0, 2, (min(rows, samples - start), len(changed))) * 2 - 1
         extreme += int((np.abs(signs @ changed) >= observed).sum())
-    return (extreme + 1) / (samples + 1)  # what was observed is one of the permutations
+    return (extreme + 1) / (samples + 1)  # the observed difference counts as one permutation
 
 
 def _flips(pairs: Sequence[tuple[Result, Result]], name: str) -> list[Flip]:
@@ -216,13 +211,13 @@ def _flips(pairs: Sequence[tuple[Result, Result]], name: str) -> list[Flip]:
             continue
         gold = ", ".join(part for part in (*one.example.gold, one.example.label, one.example.answer) if part)
         before, after = one.metrics[name], other.metrics[name]
-        told = [_told(result.prediction, one.example.gold) for result in (one, other)]
-        flips.append(Flip(one.example.qid, one.example.text, before, after, gold, *told))
+        first, second = (_describe(result.prediction, one.example.gold) for result in (one, other))
+        flips.append(Flip(one.example.qid, one.example.text, before, after, gold, first, second))
     return sorted(flips, key=lambda flip: (flip.before - flip.after, flip.qid))
 
 
-def _told(prediction: Prediction, gold: Sequence[str]) -> str:
-    """`ranks 1, 7, -; supported`: of each gold passage in the order of `gold`, and the outcome."""
+def _describe(prediction: Prediction, gold: Sequence[str]) -> str:
+    """Ranks of the gold passages in the order of `gold`, and the outcome: `ranks 1, 7, -; supported`."""
     places = {pid: rank for rank, pid in enumerate(prediction.ranking.pids, start=1)}
     ranks = "ranks " + ", ".join(str(places.get(pid, "-")) for pid in gold)
     return "; ".join(part for part in (ranks if gold else "", prediction.label, prediction.answer) if part)

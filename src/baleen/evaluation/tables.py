@@ -1,80 +1,63 @@
-"""Figures as Markdown tables.
-
-Several runs over one dataset side by side: which metrics stand in their table, and which one counts most.
-"""
+"""Markdown tables of metrics: one run, several runs side by side, and comparisons of two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from baleen.core.markdown import markdown_table
 from baleen.core.records import Record
+from baleen.evaluation.datasets import find_dataset
 from baleen.evaluation.results import Result
 from baleen.evaluation.statistics import Comparison, Flip, Summary, by_hops, summarize
 
-_EVIDENCE = ("passage_em", "passage_f1", "sentence_em", "sentence_f1")
-_CLAIMS = (*_EVIDENCE, "label_accuracy")
-_QUESTIONS = (*_EVIDENCE, "answer_em", "answer_f1")
-# The columns of each dataset's table, as papers have them; the first is the one that counts.
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "hover": ("retrieval@100", "all@100", "all@20", *_CLAIMS, "hover_score"),
-    "hotpotqa": ("passage_recall@20", "answer_recall@20", *_QUESTIONS, "joint_em", "joint_f1"),
-    "exfever": ("all@100", "all@20", *_CLAIMS),
-    "2wiki": ("mean@5", "mean@2", "all@20", *_QUESTIONS),
-    "musique": ("mean@5", "mean@2", "all@20", *_QUESTIONS),
-}
-OTHERS = ("all@20", "all@100", "mean@5", *_CLAIMS, "answer_em", "answer_f1")
-
 
 @dataclass(frozen=True, slots=True)
-class Entry(Record):
-    """A run of the table: all its questions, and those of each number of hops."""
+class RunSummary(Record):
+    """One run: metrics over all its questions, and over those of each number of hops."""
 
     name: str
-    whole: Summary
+    overall: Summary
     hops: Mapping[int, Summary] = field(default_factory=dict)
 
 
-def entry(name: str, results: Sequence[Result], samples: int = 0) -> Entry:
-    """With intervals of `samples` resamplings, or without any."""
-    return Entry(name, summarize(results, samples), by_hops(results, samples))
+def summarize_run(name: str, results: Sequence[Result], samples: int = 0) -> RunSummary:
+    """Summarize a run, with intervals from `samples` resamplings (0: none)."""
+    return RunSummary(name, summarize(results, samples), by_hops(results, samples))
 
 
-def columns(dataset: str, entries: Sequence[Entry]) -> list[str]:
-    """The metrics of a dataset's table that some run has; of rankings with other cutoffs, recall at the deepest."""
-    known = list(dict.fromkeys(name for each in entries for name in each.whole.metrics))
-    found = [name for name in COLUMNS.get(dataset, OTHERS) if name in known]
+def columns(dataset: str, runs: Sequence[RunSummary]) -> list[str]:
+    """The dataset's table columns that some run has; all@k of the largest k if the runs have other cutoffs."""
+    known = list(dict.fromkeys(name for run in runs for name in run.overall.metrics))
+    found = [name for name in find_dataset(dataset).columns if name in known]
     if not any("@" in name for name in found):
         found = [name for name in known if name.startswith("all@")][-1:] + found
     return found or known
 
 
-def hop_numbers(entries: Sequence[Entry]) -> list[int]:
-    return sorted({number for each in entries for number in each.hops})
+def hop_numbers(runs: Sequence[RunSummary]) -> list[int]:
+    return sorted({number for run in runs for number in run.hops})
 
 
-EMPTY = Summary(0)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def summary_table(whole: Summary, hops: Mapping[int, Summary]) -> str:
-    """A row for each metric: all questions with the interval, then those of each number of hops."""
+def summary_table(overall: Summary, hops: Mapping[int, Summary]) -> str:
+    """A row per metric: over all questions, with its interval, and by number of hops."""
     groups = list(hops.items()) if len(hops) > 1 else []
-    head = ["metric", f"all ({whole.questions:,})", "95%"]
+    head = ["metric", f"all ({overall.questions:,})", "95%"]
     head += [f"{number} hops ({group.questions:,})" for number, group in groups]
     rows = [
-        [name, _value(whole, name), _interval(whole.intervals.get(name)), *(_value(group, name) for _, group in groups)]
-        for name in whole.metrics
+        [
+            name,
+            _value(overall, name),
+            _interval(overall.intervals.get(name)),
+            *(_value(group, name) for _, group in groups),
+        ]
+        for name in overall.metrics
     ]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _value(summary: Summary, name: str) -> str:
-    """A figure, and over how many questions where those are not all."""
+    """A metric, with the number of questions that it applies to unless that is all of them."""
     if name not in summary.metrics:
         return "-"
     count = summary.counts[name]
@@ -85,26 +68,22 @@ def _interval(bounds: tuple[float, float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.1f} to {bounds[1]:.1f}"
 
 
-def lineup_table(entries: Sequence[Entry], metrics: Sequence[str]) -> str:
-    """A row for each run, a column for each metric."""
-    rows = [
-        [each.name, f"{each.whole.questions:,}", *(_value(each.whole, name) for name in metrics)] for each in entries
-    ]
-    return table(["run", "questions", *metrics], rows)
+def runs_table(runs: Sequence[RunSummary], metrics: Sequence[str]) -> str:
+    """A row per run, a column per metric."""
+    rows = [[run.name, f"{run.overall.questions:,}", *(_value(run.overall, name) for name in metrics)] for run in runs]
+    return markdown_table(["run", "questions", *metrics], rows)
 
 
-def hops_table(entries: Sequence[Entry], metric: str) -> str:
-    """A row for each run, and one metric over all questions and over those of each number of hops."""
-    numbers = hop_numbers(entries)
-    rows = [
-        [each.name, *(_value(group, metric) for group in (each.whole, *(each.hops.get(n, EMPTY) for n in numbers)))]
-        for each in entries
-    ]
-    return table([f"run, {metric}", "all", *(f"{number} hops" for number in numbers)], rows)
+def hops_table(runs: Sequence[RunSummary], metric: str) -> str:
+    """A row per run: one metric over all questions and by number of hops."""
+    numbers = hop_numbers(runs)
+    groups = {run.name: [run.overall, *(run.hops.get(number, Summary(0)) for number in numbers)] for run in runs}
+    rows = [[name, *(_value(group, metric) for group in own)] for name, own in groups.items()]
+    return markdown_table([f"run, {metric}", "all", *(f"{number} hops" for number in numbers)], rows)
 
 
 def comparison_table(comparison: Comparison) -> str:
-    """A row for each metric that both runs have."""
+    """A row per metric that both runs have."""
     head = ["metric", "A", "B", "B - A", "95%", "p", "questions"]
     rows = [
         [
@@ -113,14 +92,14 @@ def comparison_table(comparison: Comparison) -> str:
         ]
         for name, each in comparison.differences.items()
     ]  # fmt: skip
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def flips_table(flips: Sequence[Flip]) -> str:
-    """Questions side by side: the ranks of their gold passages, and what either run said."""
+    """A row per question: for each run the ranks of the gold passages, and its verdict or answer."""
     head = ["question", "gold", "A", "B", "text"]
     rows = [[flip.qid, flip.gold, flip.first, flip.second, _shortened(flip.text)] for flip in flips]
-    return table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _shortened(text: str, length: int = 100) -> str:

@@ -1,10 +1,10 @@
-"""Rankings and gold passages in TREC's formats, which most evaluation tools read.
+"""Rankings and gold passages in TREC's formats.
 
     run       qid Q0 pid rank score tag
     qrels     qid 0 pid relevance
 
-Readers of runs go by the score and pass over the rank, and scores of passages that different hops found do not compare;
-so the score that is written counts down from the top of the ranking.  A file is written whole or not at all.
+Readers of runs sort by score and ignore the rank, but scores of different hops are not comparable.  So written scores
+count down from the top of the ranking.  Files are written atomically.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from baleen.core import files
 from baleen.core.errors import DatasetError
 from baleen.core.types import Hit, Ranking
 from baleen.data.example import Example
-from baleen.evaluation.results import Result
+from baleen.evaluation.results import Result, numbered_lines
 
 TAG = "baleen"
 RUN = "qid Q0 pid rank score tag"
@@ -45,18 +45,16 @@ def _write(rows: Iterable[tuple[str, ...]], path: Path) -> None:
 def _line(row: tuple[str, ...]) -> bytes:
     for value in row:
         if len(value.split()) != 1:
-            raise DatasetError(
-                f"the id {value!r} has a space in it or is empty; TREC's formats have no room for such ids"
-            )
+            raise DatasetError(f"the id {value!r} has a space in it or is empty; TREC's formats cannot hold such ids")
     return " ".join(row).encode()
 
 
 def read_run(path: Path) -> dict[str, Ranking]:
-    """The ranking of each question, by score; equal scores stand in the order of their ranks."""
+    """Read rankings by question id, sorted by score, then by rank."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for place, (qid, _, pid, rank, score, _) in _rows(path, RUN):
         if pid in found.setdefault(qid, {}):
-            raise DatasetError(f"{place}: the passage {pid!r} stands twice for the question {qid!r}; expected it once")
+            raise DatasetError(f"{place}: the passage {pid!r} is repeated for the question {qid!r}; expected it once")
         found[qid][pid] = (-_number(place, score, RUN), _number(place, rank, RUN))
     return {
         qid: Ranking(tuple(Hit(pid, -place[0]) for pid, place in sorted(each.items(), key=itemgetter(1))))
@@ -65,7 +63,7 @@ def read_run(path: Path) -> dict[str, Ranking]:
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """The relevance of each judged passage by question and pid."""
+    """Read relevances by question id and pid."""
     found: dict[str, dict[str, int]] = {}
     for place, (qid, _, pid, relevance) in _rows(path, QRELS):
         found.setdefault(qid, {})[pid] = int(_number(place, relevance, QRELS))
@@ -73,21 +71,17 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
-    """Where each line stands, and its fields; a line that has more or fewer is a DatasetError."""
-    try:
-        for number, line in enumerate(files.read_lines(path), start=1):
-            row = line.decode("utf-8", "replace").split()
-            if len(row) not in (0, len(fields.split())):
-                raise DatasetError(f"{path}:{number}: {len(row)} fields; expected '{fields}'")
-            if row:
-                yield f"{path}:{number}", row
-    except files.BROKEN as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DatasetError(f"{path}: cannot be read: {reason}") from None
+    """Yield the place and fields of each line; a wrong number of fields is a DatasetError."""
+    for place, line in numbered_lines(path):
+        row = line.decode("utf-8", "replace").split()
+        if len(row) not in (0, len(fields.split())):
+            raise DatasetError(f"{place}: {len(row)} fields; expected '{fields}'")
+        if row:
+            yield place, row
 
 
 def _number(place: str, text: str, fields: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise DatasetError(f"{place}: {text!r} is no number; expected '{fields}'") from None
+        raise DatasetError(f"{place}: {text!r} is not a number; expected '{fields}'") from None

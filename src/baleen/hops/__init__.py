@@ -1,9 +1,9 @@
-"""Floor 3: the paper.  Retrieve, condense, repeat; then read.
+"""The paper: retrieve, condense, repeat; then read.
 
 pipeline.py   the loop over hops, and the hybrid of two runs
-config.py     RunConfig
+config.py     tasks, RunConfig, RunOptions, CondenserConfig
 retriever.py  an encoder over an index
-mentions.py   passages whose titles are mentioned
+mentions.py   boosts passages whose titles are mentioned
 condenser.py  the two-stage condenser
 evidence.py   the final facts of a run
 reranker.py   the reranker

@@ -1,17 +1,13 @@
 """Query and passages -> facts: the few sentences of a hop that matter.
 
-Stage 1 reads claim and facts beside each passage and scores its every sentence; the best go on.  Stage 2 reads all
-candidate facts together beside the claim, those of earlier hops among them, and keeps what scores above a threshold.
-What is kept on the way may be more than what stands at the end: a doubtful fact can lead to a passage that settles it.
-
 condenser = Condenser(sentences, facts)                     two CrossEncoders, or one twice
 condenser.condense([query], [passages], hop=1)[0].facts
 
-A condenser without training: a cross-encoder's own relevance score, sentence by sentence.
+Stage 1 reads the query beside each passage and scores every sentence; the best go on.  Stage 2 reads all candidate facts
+together beside the claim, including those of earlier hops, and keeps those that score above a threshold.  More facts are
+kept between hops than are reported, as a borderline fact can lead to the passage that confirms it.
 
-It serves where no condenser has been trained yet.  There is no second stage: the best new sentences of each hop are
-kept if they score above a threshold, and no fact is dropped again before the end.  Sentences are read beside the claim
-alone: with facts next to it, a relevance score that never met any likes everything.
+`RelevanceCondenser` needs no training: it scores sentences by the reranker.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ SENTENCE_STAGE, FACT_STAGE = "sentences", "facts"
 
 
 class Condenser:
-    """The two stages; each claim of a batch comes out as it would alone."""
+    """Both stages; the result for a claim does not depend on the other claims of its batch."""
 
     untrained: tuple[str, ...] = ()
 
@@ -39,7 +35,7 @@ class Condenser:
     def condense(
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]:
-        """For each query, the facts that stand after reading its passages."""
+        """The facts of each query after reading its passages."""
         watch = StageTimer(len(queries))
         with watch(SENTENCE_STAGE):
             scored = score_sentences(self.sentences, queries, passages, hop, watch)
@@ -48,26 +44,28 @@ class Condenser:
             pools = [
                 [*query.facts, *top_facts(new, self.config.pool)] for query, new in zip(queries, scored, strict=True)
             ]
-            weighed = self._weigh(queries, pools, watch)
+            scored_facts = self._score_facts(queries, pools, watch)
         return [
             watch.stamp(number, select_facts(new, pool, facts, hop, self.config))
-            for number, (new, pool, facts) in enumerate(zip(scored, pools, weighed, strict=True))
+            for number, (new, pool, facts) in enumerate(zip(scored, pools, scored_facts, strict=True))
         ]
 
     def finish(self, trace: Trace, passage: Lookup) -> Trace:
         return finish(trace, passage, self.config)
 
-    def _weigh(self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: StageTimer) -> list[list[Fact]]:
-        """Stage 2: every fact of each pool with its score among the others."""
+    def _score_facts(
+        self, queries: Sequence[Query], pools: Sequence[Sequence[Fact]], watch: StageTimer
+    ) -> list[list[Fact]]:
+        """Stage 2: every fact of each pool with its score."""
         self.facts.inputs.cache_facts(fact for pool in pools for fact in pool)
         windows = [self.facts.inputs.facts(query.text, pool) for query, pool in zip(queries, pools, strict=True)]
         scores = iter(self.facts.score(FACT_STAGE, [row for rows in windows for row in rows]))
-        weighed = []
+        scored_facts = []
         for number, (rows, pool) in enumerate(zip(windows, pools, strict=True)):
             watch.read(number, FACT_STAGE, sum(map(len, rows)))
             found = {key: float(score) for row in rows for key, score in zip(row.keys, next(scores)[:, 0], strict=True)}
-            weighed.append([replace(fact, score=found[place]) for place, fact in enumerate(pool)])
-        return weighed
+            scored_facts.append([replace(fact, score=found[place]) for place, fact in enumerate(pool)])
+        return scored_facts
 
 
 def score_sentences(
@@ -88,7 +86,7 @@ def submit_sentences(
     hop: int,
     watch: StageTimer,
 ) -> Callable[[], list[list[Fact]]]:
-    """`score_sentences` in two parts, as `CrossEncoder.submit` has them."""
+    """Start `score_sentences`; call the result to wait for it."""
     reading.inputs.cache_queries(queries)
     reading.inputs.cache_passages((passage for own in passages for passage in own), sentences=True)
     laid = [reading.inputs.sentences_of(query, own) for query, own in zip(queries, passages, strict=True)]
@@ -115,33 +113,33 @@ def submit_sentences(
 
 
 def without_known(facts: Sequence[Fact], query: Query) -> list[Fact]:
-    """Those that the query does not hold already, as it may where it came with facts."""
+    """Facts that the query does not have yet."""
     known = {(fact.pid, fact.sid) for fact in query.facts}
     return [fact for fact in facts if (fact.pid, fact.sid) not in known]
 
 
 def top_facts(facts: Sequence[Fact], count: int) -> list[Fact]:
-    """The `count` highest scores; equal ones in order of passage and sentence."""
+    """The `count` best facts; equal scores in order of passage and sentence."""
     return sorted(facts, key=lambda fact: (-fact.score, fact.pid, fact.sid))[:count]
 
 
 def select_facts(
-    new: Sequence[Fact], pool: Sequence[Fact], weighed: Sequence[Fact], hop: int, config: CondenserConfig
+    new: Sequence[Fact], pool: Sequence[Fact], scored_facts: Sequence[Fact], hop: int, config: CondenserConfig
 ) -> Condensed:
-    """What stays of a pool, by the scores of stage 2, and what is said of every sentence."""
-    above = [fact for fact in weighed if fact.score > config.thresholds.keep]
-    # Where there are too many, those go first that would not even be read at the end, then those that would not stand,
+    """Facts kept from a pool by their scores in stage 2, with a judgement for every sentence."""
+    above = [fact for fact in scored_facts if fact.score > config.thresholds.keep]
+    # If there are too many, drop facts first that would not reach the reader, then those that would not be reported,
     # then old facts before new ones.
     levels = config.thresholds.read, config.thresholds.final
-    worth = sorted(
+    ranked = sorted(
         above,
         key=lambda fact: (*(fact.score <= level for level in levels), fact.hop != hop, -fact.score, fact.pid, fact.sid),
     )
-    kept = worth[: config.max_facts]
+    kept = ranked[: config.max_facts]
     first = {(fact.pid, fact.sid): fact.score for fact in new}
     judged = [
         Judgement(fact.pid, fact.sid, first.get((fact.pid, fact.sid)), fact.score, *decision(fact, kept, config))
-        for fact in weighed
+        for fact in scored_facts
     ]
     entered = {(fact.pid, fact.sid) for fact in pool}
     others = [not_pooled(fact, config) for fact in new if (fact.pid, fact.sid) not in entered]
@@ -149,7 +147,7 @@ def select_facts(
 
 
 def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple[bool, str]:
-    """Whether a fact that was weighed is among those `kept`, and why or why not."""
+    """Whether a scored fact is among those kept, and the reason."""
     if fact in kept:
         return True, "above the threshold"
     if fact.score > config.thresholds.keep:
@@ -158,14 +156,9 @@ def decision(fact: Fact, kept: Sequence[Fact], config: CondenserConfig) -> tuple
 
 
 def finish(trace: Trace, passage: Lookup, config: CondenserConfig) -> Trace:
-    """A run that is over, with the facts that stand at its end."""
-    return finalize(
-        trace,
-        passage,
-        config.thresholds,
-        min_passages=config.min_passages,
-        max_facts=config.max_facts,
-    )
+    """Settle the facts of a run after its last hop."""
+    minimum, maximum = config.min_passages, config.max_facts
+    return finalize(trace, passage, config.thresholds, min_passages=minimum, max_facts=maximum)
 
 
 def not_pooled(fact: Fact, config: CondenserConfig) -> Judgement:
@@ -177,7 +170,11 @@ RELEVANCE_CONFIG = CondenserConfig(pool=2)
 
 
 class RelevanceCondenser:
-    """Takes the place of a Condenser, and says that it does."""
+    """A condenser without training: keeps the best new sentences of each hop by the reranker's relevance score.
+
+    There is no second stage, and no fact is dropped before the end.  Sentences are read beside the claim alone: with
+    facts next to it, an untrained relevance score is high for everything.
+    """
 
     untrained: tuple[str, ...] = ("condenser",)
 
@@ -191,7 +188,7 @@ class RelevanceCondenser:
         with watch(SENTENCE_STAGE):
             scored = self._score(queries, passages, hop, watch)
         return [
-            watch.stamp(number, self._settle(query, new))
+            watch.stamp(number, self._select(query, new))
             for number, (query, new) in enumerate(zip(queries, scored, strict=True))
         ]
 
@@ -215,7 +212,7 @@ class RelevanceCondenser:
             watch.read(number, SENTENCE_STAGE, sum(map(len, own)))
         return [[passage.fact(sid, float(next(scores)[0, 0]), hop) for passage, sid, _ in own] for own in places]
 
-    def _settle(self, query: Query, new: Sequence[Fact]) -> Condensed:
+    def _select(self, query: Query, new: Sequence[Fact]) -> Condensed:
         config = self.config
         ranked = top_facts(without_known(new, query), len(new))
         entered, others = ranked[: config.pool], ranked[config.pool :]

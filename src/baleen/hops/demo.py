@@ -1,13 +1,12 @@
-"""The embedded default: what serves when nobody names a model or an index.
+"""The default model and index, used when none is named.
 
-The model is the shipped checkpoint where there is one.  Else it is an untrained starting point, made on first use of two
-small pretrained backbones: a retriever with a principal-component projection, and a cross-encoder whose own relevance
-score stands in for a condenser.
+The model is the shipped checkpoint.  Without one it is an untrained model, made on first use from two small pretrained
+backbones: a retriever with a principal-component projection, and a reranker whose score replaces the condenser's.
 
-The corpus is 3,000 Wikipedia introductions that come with the package, and claims and questions over it.  Its first
-`CORE` passages hold every gold passage and the nearest distractors; they are what is indexed on first use, into the
-user's cache.  An index of all of it may lie in the folder of a checkpoint, as `python -m baleen.hops.demo MODEL` writes
-it, and is taken where its manifest names this corpus and this encoder.
+The corpus is 3,000 Wikipedia introductions in the package, with claims and questions.  Its first `CORE` passages contain
+every gold passage and the nearest distractors; they are indexed on first use, into the user's cache.  An index of the
+whole corpus in a checkpoint's folder (`python -m baleen.hops.demo MODEL` writes one) is used instead if its manifest
+names this corpus and this encoder.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ SHIPPED = "baleen-small"
 MODEL = "baleen-untrained"
 BACKBONE = "BAAI/bge-small-en-v1.5"
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-12-v2"
-# Without a condenser to tell what to drop, more hops would only gather more.
+# More hops would only add facts, as an untrained condenser drops none.
 RUN = {"untrained": True, "hops": 2, "k": 5}
-CORE = 300  # passages that a laptop indexes in half a minute
+CORE = 300  # passages; a laptop indexes them in half a minute
 SAMPLE = 64  # passages whose token vectors give the principal components
 SHIPPED_INDEX = "demo-index"
-DEMO_DEPTH = 10  # passages of a hop at most: of so small a corpus they are enough, and a laptop reads them in a second
+DEMO_DEPTH = 10  # most passages per hop over this small corpus; a laptop reads them in a second
 
 
 def demo_passages(count: int | None = None) -> Iterator[Passage]:
@@ -58,7 +57,7 @@ def demo_passages(count: int | None = None) -> Iterator[Passage]:
 
 @cache
 def demo_sha256() -> str:
-    """Of the corpus's file."""
+    """Hash of the corpus's file."""
     return hashlib.sha256((files("baleen") / "data" / "demo" / "demo.jsonl.gz").read_bytes()).hexdigest()
 
 
@@ -75,11 +74,11 @@ def demo_claims() -> list[dict[str, Any]]:
 def untrained_encoder(
     backbone: str | Path | None = None, passages: Iterable[Passage] | None = None, dim: int = 128
 ) -> Encoder:
-    """An untrained encoder over a backbone: the one named, or a small one.
+    """An untrained encoder over a backbone (None: a small one).
 
-    Its projection is fitted to `passages`, some of those that will be searched; the demonstration's stand in for them.
+    Its projection is fitted to `passages` (None: some of the demonstration corpus).
     """
-    # An untrained backbone never learnt what a [MASK] after the query is for, so it does without.
+    # An untrained backbone has not learnt to use the [MASK]s after a query.
     config = EncoderConfig(mask_padding=False, dim=dim)
     chosen = demo_passages(SAMPLE) if passages is None else passages
     texts = [passage_text(each.title, each.text) for each in chosen]
@@ -87,14 +86,14 @@ def untrained_encoder(
 
 
 def write_untrained(folder: Path, retriever: str | Path, cross_encoder: str | Path) -> None:
-    """The untrained model, over two backbones: a retriever, and a reranker that stands in for a condenser."""
+    """Write the untrained model over two backbones: a retriever and a reranker."""
     relevance = CrossEncoder.from_backbone(cross_encoder, {"reranker": HEADS["reranker"]})
     relevance.notes["untrained"] = True
     _write(folder, untrained_encoder(retriever), relevance, {"run": RUN})
 
 
 def write_whole(folder: Path, retriever: Encoder, cross_encoder: str | Path) -> None:
-    """A model with every component, of which only the retriever and the reranker are of use before training."""
+    """Write a model with every component; only its retriever and reranker are useful before training."""
     reading = CrossEncoder.from_backbone(cross_encoder)
     reading.notes["untrained"] = True
     _write(folder, retriever, reading, {})
@@ -108,13 +107,13 @@ def _write(folder: Path, retriever: Encoder, reading: CrossEncoder, settings: Ma
 
 
 def default_model() -> Path:
-    """The folder of the shipped model, or of the untrained one where none is shipped."""
-    return _there(SHIPPED) or untrained_model()
+    """The folder of the shipped model, or of the untrained one."""
+    return _find(SHIPPED) or untrained_model()
 
 
 def untrained_model() -> Path:
-    """The folder of the untrained model, which is made in the user's cache where it is missing."""
-    found = _there(MODEL)
+    """The folder of the untrained model, made in the user's cache if it is missing."""
+    found = _find(MODEL)
     if found is not None:
         return found
     folder = search_roots()[-1] / MODEL
@@ -123,18 +122,18 @@ def untrained_model() -> Path:
 
 
 def small_backbone(hub: str) -> Path:
-    """The folder of a backbone: one among the roots with its bare name (`tools/fetch_backbones.py` writes such), or the hub's."""
-    return _there(hub.rpartition("/")[2]) or resolve_folder(hub)
+    """The folder of a backbone among the roots (`tools/fetch_backbones.py` writes it), or from the hub."""
+    return _find(hub.rpartition("/")[2]) or resolve_folder(hub)
 
 
-def _there(name: str) -> Path | None:
-    """The first folder of that name among the roots that holds a model."""
+def _find(name: str) -> Path | None:
+    """The first folder of this name among the roots that holds a model."""
     places = (root / name for root in search_roots())
     return next((folder for folder in places if (folder / "config.json").exists()), None)
 
 
 def default_index(encoder: Encoder) -> Path:
-    """The folder of the demonstration corpus's index for an encoder: a shipped one, or one of its core in the cache."""
+    """The folder of the demonstration index for an encoder: a shipped one, or one of `CORE` passages in the cache."""
     shipped = shipped_index(encoder.fingerprint)
     if shipped is not None:
         return shipped
@@ -147,7 +146,7 @@ def default_index(encoder: Encoder) -> Path:
 
 
 def shipped_index(fingerprint: str) -> Path | None:
-    """The index of the whole corpus that lies in a checkpoint's folder and that this encoder made, if there is one."""
+    """The folder of a shipped index of the whole corpus by this encoder, or None."""
     for root in search_roots():
         for manifest in sorted(root.glob(f"*/{SHIPPED_INDEX}/manifest.json")):
             if _is_ours(manifest.parent, fingerprint):
@@ -156,17 +155,17 @@ def shipped_index(fingerprint: str) -> Path | None:
 
 
 def _is_ours(folder: Path, fingerprint: str) -> bool:
-    """Whether an index is of this corpus and by this encoder; one that cannot be read is neither."""
+    """Whether an index is of this corpus and this encoder; one that cannot be read is not."""
     try:
         manifest = read_manifest(folder)
     except BaleenError as error:
-        log.warning("passed over: %s", error)
+        log.warning("index skipped: %s", error)
         return False
     return manifest.encoder == fingerprint and manifest.settings.get("corpus") == demo_sha256()
 
 
 def write_demo_index(folder: Path, encoder: Encoder, count: int | None = None, *, bits: int = 4) -> None:
-    """Index the corpus, or the first `count` passages of it, and note in the manifest what it is of."""
+    """Index the corpus, or its first `count` passages, and note the corpus in the manifest."""
     device = str(encoder.device)
     passages = demo_passages(count)
     Index.build(folder, passages, encoder, bits=bits, overwrite=True, device=device, corpus=demo_sha256())

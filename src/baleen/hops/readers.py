@@ -1,10 +1,10 @@
-"""Claim and condensed facts -> a verdict, or an answer.
+"""Claim and facts -> a verdict or an answer.
 
 verifier = Verifier(CrossEncoder.load("..."))
 verifier.read([Query("claim", facts)])[0]                   Verdict("supported", .93, {...})
 answerer.read([Query("question", facts)])[0]                Answer("Ivo Brandt", .81, pid, sid)
 
-Both read every fact under its title.  What does not fit into one sequence is left out, the lowest scores first.
+Both read every fact under its title.  Facts that do not fit into one sequence are left out, lowest scores first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START, _END, _SPAN, _YES, _NO = range(len(ANSWER_OUTPUTS))
 
 
 class Verifier:
-    """Probabilities of the labels that its head was trained on: two of them, or three."""
+    """Probabilities of the two or three labels that its head was trained on."""
 
     def __init__(self, reading: CrossEncoder) -> None:
         self.reading, self.labels = reading, reading.outputs("verifier")
@@ -43,7 +43,7 @@ class Verifier:
 
 
 class Answerer:
-    """The best span of one fact, or yes, or no; without any fact the answer is empty, with a score of 0."""
+    """The best span of one fact, or yes, or no; without facts the answer is empty and its score 0."""
 
     def __init__(self, reading: CrossEncoder) -> None:
         self.reading = reading
@@ -63,7 +63,7 @@ def _count(rows: Sequence[CrossInput], watch: StageTimer | None) -> None:
 
 
 def _answer(query: Query, words: Sequence[Word], scores: npt.NDArray[np.float32]) -> Answer:
-    """`scores` (1 + words, outputs): the first row is read at [CLS], the others at the words."""
+    """The answer of `scores` (1 + words, outputs), whose first row is that of [CLS]."""
     if not words:
         return Answer("", 0.0)
     kinds = _softmax(scores[0, [_SPAN, _YES, _NO]])
@@ -76,7 +76,7 @@ def _answer(query: Query, words: Sequence[Word], scores: npt.NDArray[np.float32]
 
 
 def _owners(query: Query, words: Sequence[Word]) -> list[int]:
-    """What each word is part of, by number: the title of a fact, or its sentence."""
+    """The part of each word, by number: the title of a fact, or its sentence."""
     sentences = [len(fact_text(fact)) - len(fact.text) for fact in query.facts]  # where each one starts
     return [2 * word.fact + (word.start >= sentences[word.fact]) for word in words]
 
@@ -84,7 +84,7 @@ def _owners(query: Query, words: Sequence[Word]) -> list[int]:
 def best_span(
     starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32], owners: Sequence[int]
 ) -> tuple[int, int, float]:
-    """The likeliest (first, last) of one owner's within `LONGEST_ANSWER` words, with its probability among all pairs."""
+    """The likeliest (first, last) within one part and `LONGEST_ANSWER` words, with its probability among all pairs."""
     count = len(starts)
     pairs = _log_softmax(starts)[:, None] + _log_softmax(ends)[None, :]  # (words, words)
     distance = np.arange(count)[None, :] - np.arange(count)[:, None]

@@ -1,6 +1,6 @@
-"""Query and passages -> one passage: reads each passage whole, and adds the best to the query.
+"""Query and passages -> the best passage of a hop, which is added to the query whole.
 
-The reranking pipeline's counterpart of the condenser: what it adds to the query are whole passages, one at each hop.
+The reranking pipeline's counterpart of the condenser.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STAGE = "reranker"
 
 
 class Reranker:
-    """Scores (claim and the passages chosen before, passage); `condense` makes it a hop's reading."""
+    """Scores a passage beside the claim and the passages of earlier hops."""
 
     untrained: tuple[str, ...] = ()
 
@@ -24,7 +24,7 @@ class Reranker:
         self.untrained = ("reranker",) if untrained else ()
 
     def rank(self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[Ranking]:
-        """Each query's passages, best first; a long one counts as its best window."""
+        """Each query's passages, best first; a long passage has the score of its best window."""
         return self._rank(queries, passages, StageTimer(len(queries)))
 
     def _rank(
@@ -47,7 +47,7 @@ class Reranker:
     def condense(
         self, queries: Sequence[Query], passages: Sequence[Sequence[Passage]], hop: int = 1
     ) -> list[Condensed]:
-        """The passage with the best score, whole, beside those that earlier hops chose."""
+        """Add the best passage to those of earlier hops."""
         watch = StageTimer(len(queries))
         with watch(STAGE):
             rankings = self._rank(queries, passages, watch)
@@ -57,7 +57,7 @@ class Reranker:
         ]
 
     def finish(self, trace: Trace, _: Lookup) -> Trace:
-        return trace  # every passage that led on is a passage that stands
+        return trace  # every passage that was added is reported
 
 
 def _choose(query: Query, ranking: Ranking, passages: dict[str, Passage], hop: int) -> Condensed:

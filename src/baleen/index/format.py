@@ -12,7 +12,6 @@ commit.  Files that the manifest does not name are left over from an unfinished 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import mmap
@@ -37,6 +36,7 @@ from baleen.core.errors import (
     IndexNotFoundError,
     IndexVersionError,
 )
+from baleen.core.files import lock, sync_folder
 from baleen.core.records import Record
 
 Array = npt.NDArray[Any]
@@ -174,25 +174,13 @@ def sync_generation(root: Path, generation: int) -> None:
     sync_folder(root)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def write_lock(root: Path) -> Iterator[None]:
     """Hold the write lock of an index; first remove what an unfinished change left."""
     root.mkdir(parents=True, exist_ok=True)
     _refuse_foreign_folder(root)
     with (root / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise IndexLockedError(f"{root}: another process is writing to this index; wait for it to end") from None
+        lock(file, IndexLockedError(f"{root}: another process is writing to this index; wait for it to end"))
         sweep(root)
         yield
 

@@ -1,1 +1,1 @@
-"""Multi-hop claims and questions made out of any corpus: see `synthesizing.synthesize`, and docs/synthesis.md."""
+"""Multi-hop claims and questions generated from a corpus: see `synthesizing.synthesize` and docs/synthesis.md."""

@@ -1,6 +1,6 @@
-"""Questions that nothing like may be produced: those that somebody will be measured on.
+"""Evaluation questions that synthetic ones must not resemble.
 
-A claim is like one of them if it rests on the same passages, or if half of its runs of four words stand in it.
+A claim resembles one if it rests on the same passages, or shares half of its four-word runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ SHARED = 0.5
 
 
 class Avoided:
-    """What was named to be kept clear of."""
+    """Questions to avoid."""
 
     def __init__(self, examples: Iterable[Example] = (), numbers: Mapping[str, Sequence[int]] | None = None) -> None:
-        """`numbers` gives, by the `name_key` of an id or a title, the pages that it may stand for, in their order."""
+        """`numbers` maps the `name_key` of an id or title to the numbers of the pages that it may mean, in order."""
         self._same: dict[int, int] = {}
         for own in (numbers or {}).values():
             for number in own:
@@ -32,7 +32,7 @@ class Avoided:
                 self._runs.setdefault(run, set()).add(index)
 
     def is_like(self, text: str, gold: Collection[int]) -> bool:
-        if self._gold and self._told_apart(gold) in self._gold:
+        if self._gold and self._first_of_name(gold) in self._gold:
             return True
         runs = _runs(text)
         shared: dict[int, int] = {}
@@ -42,17 +42,17 @@ class Avoided:
         return bool(shared) and max(shared.values()) >= SHARED * len(runs)
 
     def _numbered(self, gold: Sequence[str], numbers: Mapping[str, Sequence[int]]) -> set[frozenset[int]]:
-        """The pages that are gold, if all of them are known."""
+        """The numbers of the gold pages, if all are known."""
         found = [numbers.get(name_key(name), ()) for name in gold]
-        return {self._told_apart(own[0] for own in found)} if len(found) > 1 and all(found) else set()
+        return {self._first_of_name(own[0] for own in found)} if len(found) > 1 and all(found) else set()
 
-    def _told_apart(self, gold: Iterable[int]) -> frozenset[int]:
-        """Pages by the first that has the same name: a dataset may not say which of them it means."""
+    def _first_of_name(self, gold: Iterable[int]) -> frozenset[int]:
+        """Replace each page by the first of its name: a dataset may not say which one it means."""
         return frozenset(self._same.get(number, number) for number in gold)
 
 
 def name_key(name: str) -> str:
-    """What the spellings of a name share: entities unescaped, Unicode NFC, single spaces, no capitals."""
+    """Normalise a name: entities unescaped, Unicode NFC, single spaces, lower case."""
     return title_key(name).casefold()
 
 

@@ -1,9 +1,9 @@
-"""Sentences taken apart as far as rules can be sure of: who is spoken of, and what is said.
+"""Split sentences into clauses, where rules are certain about subject and predicate.
 
     tidied("Toledo (/tə.../) is a city in Ohio.")       "Toledo is a city in Ohio."
     clauses("played for X and moved to Y in 2010")      "played for X", "moved to Y in 2010"
 
-A predicate is what follows the subject, from its finite verb on: "played college football at the University of Toledo".
+A predicate starts at the finite verb after the subject: "played college football at the University of Toledo".
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SQUARE = re.compile(r"\s*\[[^\[\]]*\]")
 _BEFORE_STOP = re.compile(r"\s+([,.])")
 _STOPS = re.compile(r",\s*,+")
 _CURLY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "‑": "-"})
-# Letters of the Latin scripts, digits, and the punctuation that a plain sentence has.
+# Latin letters, digits and plain punctuation.
 _LATIN = re.compile("[A-Za-z0-9_ \\-.,'\"&%$£€°!?+ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĀ-ž]*")
 _CUT = re.compile(r", (?:{})\b".format("|".join(sorted(AFTER_COMMA))))
-_ABBREVIATED = re.compile(r"^(?:[A-Z]\.)*[A-Z]$")  # "B.C" without the full stop that it lost
+_ABBREVIATED = re.compile(r"^(?:[A-Z]\.)*[A-Z]$")  # such as "B.C" without its last full stop
 _JOINT = re.compile(r",? (?:and|but) (?=(?:[a-z]+ )?[a-z]+)")
 MIN_WORDS, MAX_WORDS = 3, 24
 
 
 def tidied(sentence: str) -> str:
-    """Without brackets and Markdown's emphasis, with plain quotes and dashes, and with single spaces."""
+    """Remove brackets and Markdown emphasis; use plain quotes, plain dashes and single spaces."""
     text = sentence if sentence.isascii() else sentence.translate(_CURLY)
     if "(" in text or "[" in text:
         previous = None
@@ -56,7 +56,7 @@ def tidied(sentence: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a tidied sentence is one statement in Latin letters, ended by a full stop."""
+    """Whether a tidied sentence is one statement in Latin letters that ends with a full stop."""
     return (
         text.endswith(".")
         and '""' not in text
@@ -67,7 +67,7 @@ def is_plain(text: str) -> bool:
 
 
 def predicate(words: list[str]) -> int | None:
-    """Where the finite verb stands in the words after a subject, adverbs passed over; None where none does."""
+    """Position of the finite verb in the words after a subject, after adverbs; None without one."""
     for position, word in enumerate(words[:3]):
         if is_finite(word):
             return position
@@ -77,7 +77,7 @@ def predicate(words: list[str]) -> int | None:
 
 
 def clauses(text: str) -> Iterator[str]:
-    """The statements that a predicate (without its full stop) makes of its subject, each to stand alone."""
+    """Yield the parts of a predicate (without its full stop) that are complete on their own."""
     for part in _parts(text):
         cut = _CUT.search(part)
         clause = (part[: cut.start()] if cut else part).strip(" ,")
@@ -87,7 +87,7 @@ def clauses(text: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A predicate at its "and"s that are followed by a finite verb."""
+    """Split a predicate at each "and" followed by a finite verb."""
     begin = 0
     for joint in _JOINT.finditer(text):
         words = text[joint.end() :].split(" ", 3)
@@ -99,10 +99,10 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _resumes(verb: str, before: list[str]) -> bool:
-    """Whether `verb` after "and" has the subject to itself.
+    """Whether `verb` after "and" starts a clause of the same subject.
 
-    After "was founded in 1900", "destroyed" has "was" in common, and after "was a house built in 1900", "sold" is the house's
-    too; after "was a poet" nothing is in common.
+    After "was founded in 1900", "destroyed" shares "was"; after "was a house built in 1900", "sold" may be the house's;
+    after "was a poet" nothing is shared.
     """
     if verb in ALSO_NOUNS:
         return False
@@ -113,7 +113,7 @@ def _resumes(verb: str, before: list[str]) -> bool:
 
 
 def stands_alone(clause: str) -> bool:
-    """Whether a clause says something whole: long enough, not too long, and of nothing outside it."""
+    """Whether a clause is complete: of suitable length and without references to anything outside it."""
     words = clause.split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS or clause.count('"') % 2:
         return False
@@ -123,7 +123,7 @@ def stands_alone(clause: str) -> bool:
     if bare & DANGLING or words[1] == "by" or (words[0] in COPULAS and _vague(words)):
         return False
     if any(before.endswith(",") and is_finite(after) for before, after in pairwise(words)):
-        return False  # the middle of "did this, did that, and did another"
+        return False  # inside "did this, did that, and did another"
     return clause.count(",") <= 3 and "," not in words[0] and not _SPOKEN.search(clause)
 
 
@@ -133,5 +133,5 @@ _SPOKEN = re.compile(
 
 
 def _vague(words: list[str]) -> bool:
-    """ "was also there", "is one of"."""
+    """Whether a copula says little: "was also there", "is one of"."""
     return len(words) < 4 or words[1] in {"one", "similar", "different", "not", "called", "named", "known"}

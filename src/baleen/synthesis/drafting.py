@@ -1,4 +1,4 @@
-"""Drafts about the pages of a corpus: each kind put together from clauses and descriptions."""
+"""Draft statements of each kind from the clauses and descriptions of pages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from baleen.synthesis.pages import Clause, Page
 from baleen.synthesis.phrases import Describer, Part, Phrase, asked, distinct, leaks, opening_of, part_of, slot
 
 _NO_RELATIVE = re.compile(r"[,\d]| (?:and|or|as|that|who|which) |^(?:is|was|are|were) (?:\w+ly |also )?(?:an?|the) ")
-LENGTHS = {COMPARISON: (2, 3)}  # the others take any number of hops
+LENGTHS = {COMPARISON: (2, 3)}  # other kinds take any number of hops
 MOST_ATTEMPTS = 4
 NEIGHBOURS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What `Drafter.draft` was asked for."""
+class _Request:
+    """Arguments of `Drafter.draft`."""
 
     page: Page
     hops: int
@@ -29,7 +29,7 @@ class _Wanted:
 
 
 class Drafter:
-    """Drafts about the pages of a corpus."""
+    """Drafts statements about the pages of a corpus."""
 
     def __init__(self, pages: Sequence[Page], describer: Describer) -> None:
         self.pages, self.describer = pages, describer
@@ -43,7 +43,7 @@ class Drafter:
                         self._mentioned_by[mention.target].append((page.number, clause, place))
             if page.begun is not None:
                 self._born_alike[page.kind, page.begun[0]].append(page.number)
-        self._makers: dict[str, Callable[[_Wanted, random.Random], Draft | None]] = {
+        self._makers: dict[str, Callable[[_Request, random.Random], Draft | None]] = {
             CHAIN: self._chain,
             BRIDGE: self._bridge,
             TREE: self._tree,
@@ -54,17 +54,17 @@ class Drafter:
     def draft(
         self, kind: str, page: Page, hops: int, rng: random.Random, *, named: bool = True, ask: bool = False
     ) -> Draft | None:
-        """A statement of one kind about `page` that rests on `hops` pages, or None where none is found.
+        """Draft a statement about `page` that rests on `hops` pages; None if none is found.
 
-        With `named` the page is named where the kind leaves a choice; with `ask` the last page asks for one that it mentions.
+        `named`: use the page's name where the kind allows either.  `ask`: the last page asks for one that it mentions.
         """
-        found = self._makers[kind](_Wanted(page, hops, named, ask), rng)
+        found = self._makers[kind](_Request(page, hops, named, ask), rng)
         if found is None or len(set(found.order)) != hops or (ask and found.asked is None):
             return None
         return None if any(leaks(found.text, self.pages[number].name) for number in found.hidden) else found
 
     def candidates(self, kind: str, hops: int) -> list[int]:
-        """The pages that a draft of one kind and length can be about, as far as can be told beforehand."""
+        """Numbers of the pages that may suit a kind and number of hops."""
         if hops not in LENGTHS.get(kind, (hops,)):
             return []
         if kind == BRIDGE:
@@ -79,10 +79,10 @@ class Drafter:
         branches = 2 if kind == TREE else 1
         if depth < 1:
             return []
-        return [page.number for page in self.pages if len(self._spoken(page, depth, 1)) >= branches]
+        return [page.number for page in self.pages if len(self._describable_clauses(page, depth, 1)) >= branches]
 
-    def _spoken(self, page: Page, *depths: int) -> list[Clause]:
-        """The clauses of a page that mention something to describe: some by the first depth, or else none at all."""
+    def _describable_clauses(self, page: Page, *depths: int) -> list[Clause]:
+        """Clauses with a mention that can be described at the last depth; empty if none can at the first."""
         own, reach = frozenset({page.number}), self.describer.reach
         found = [
             [clause for clause in page.all_clauses if self.describer.replaceable(clause, own, 0, reach, depth)]
@@ -90,23 +90,23 @@ class Drafter:
         ]
         return found[-1] if found[0] else []
 
-    def _chain(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        page = wanted.page
-        for clause in _some(self._spoken(page, wanted.hops - 1), rng):
+    def _chain(self, request: _Request, rng: random.Random) -> Draft | None:
+        page = request.page
+        for clause in _some(self._describable_clauses(page, request.hops - 1), rng):
             said = self.describer.said(
-                page, clause, wanted.hops, frozenset({page.number}), rng, end=asked if wanted.ask else None
+                page, clause, request.hops, frozenset({page.number}), rng, end=asked if request.ask else None
             )
-            draft = None if said is None else self._about(page, CHAIN, said, wanted.named, rng)
+            draft = None if said is None else self._about(page, CHAIN, said, request.named, rng)
             if draft is not None:
                 return draft
         return None
 
-    def _tree(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        """Two clauses of the page, a description in each, joined by "and"."""
-        if wanted.hops < 3 or wanted.ask:
+    def _tree(self, request: _Request, rng: random.Random) -> Draft | None:
+        """Join two clauses of the page by "and", each with a description."""
+        if request.hops < 3 or request.ask:
             return None
-        page, depths = wanted.page, [wanted.hops - 1, 2]
-        spoken = _some(self._spoken(page, wanted.hops - 2, 1), rng)
+        page, depths = request.page, [request.hops - 1, 2]
+        spoken = _some(self._describable_clauses(page, request.hops - 2, 1), rng)
         rng.shuffle(depths)
         for first in spoken:
             one = self.describer.said(page, first, depths[0], frozenset({page.number}), rng)
@@ -118,11 +118,11 @@ class Drafter:
                 used = frozenset({page.number, *one.hidden})
                 two = self.describer.said(page, second, depths[1], used, rng)
                 if two is not None:
-                    return self._about(page, TREE, _joined(one, two), wanted.named, rng)
+                    return self._about(page, TREE, _joined(one, two), request.named, rng)
         return None
 
     def _about(self, page: Page, kind: str, said: Phrase, named: bool, rng: random.Random) -> Draft | None:
-        """What is said, with the page as its subject: by name, or by something else that its own text says of it."""
+        """Add the page as the subject: by name, or described by another of its sentences."""
         order = (page.number, *said.hidden)
         if named:
             return Draft(kind, (Part(page.subject),), said.parts, said.facts, order, (page.number,), said.asked)
@@ -132,7 +132,7 @@ class Drafter:
         return Draft(kind, subject.parts, said.parts, distinct(subject.facts + said.facts), order, (), said.asked)
 
     def _subject(self, page: Page, said: Phrase, rng: random.Random) -> Phrase | None:
-        """The page described by a sentence of its own that is not yet used, its definition neither."""
+        """Describe the page by one of its sentences that is not used yet; its definition must be unused too."""
         taken = {sid for number, sid in said.facts if number == page.number}
         clauses = [clause for clause in page.clauses if clause.sid not in taken and len(clause.text.split()) <= 10]
         if page.defined in taken or not clauses or not page.one_of_a_kind:
@@ -142,16 +142,16 @@ class Drafter:
             (opening_of(page), part_of(page, clause)), ((page.number, page.defined), (page.number, clause.sid))
         )
 
-    def _bridge(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        """The page as what another speaks of, and then something that its own text says."""
-        page = wanted.page
+    def _bridge(self, request: _Request, rng: random.Random) -> Draft | None:
+        """Describe the page by what another page says of it, then state something from its own text."""
+        page = request.page
         subject = self._role(page, frozenset({page.number}), rng)
         if subject is None:
             return None
         start = subject.hidden[-1]
         for clause in _some(page.clauses, rng):
             used = frozenset({page.number, start})
-            said = self.describer.said(page, clause, wanted.hops - 1, used, rng, end=asked if wanted.ask else None)
+            said = self.describer.said(page, clause, request.hops - 1, used, rng, end=asked if request.ask else None)
             if said is not None:
                 order = (start, page.number, *said.hidden)
                 facts = distinct(subject.facts + said.facts)
@@ -159,7 +159,10 @@ class Drafter:
         return None
 
     def _role(self, page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None:
-        """ "the football club that Ada Example played for": the page by what another says of it, which is hidden last."""
+        """Describe the page by what another page says of it; the page is hidden last.
+
+        "the football club that Ada Example played for"
+        """
         others = [found for found in self._mentioned_by[page.number] if found[0] not in used]
         if not others or not page.one_of_a_kind:
             return None
@@ -172,27 +175,27 @@ class Drafter:
         )
         return Phrase(parts, ((number, clause.sid), (page.number, page.defined)), (page.number, number))
 
-    def _intersection(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        """A chain whose last page is what another one, which is named, speaks of too."""
-        if wanted.hops < 3 or wanted.ask:
+    def _intersection(self, request: _Request, rng: random.Random) -> Draft | None:
+        """Build a chain whose last page is also mentioned by another page, which is named."""
+        if request.hops < 3 or request.ask:
             return None
-        page = wanted.page
-        for clause in _some(self._spoken(page, wanted.hops - 2), rng):
+        page = request.page
+        for clause in _some(self._describable_clauses(page, request.hops - 2), rng):
             used = frozenset({page.number})
-            said = self.describer.said(page, clause, wanted.hops - 2, used, rng, end=self._role)
+            said = self.describer.said(page, clause, request.hops - 2, used, rng, end=self._role)
             if said is not None:
                 order = (page.number, *said.hidden)
                 named = (page.number, order[-1])
                 return Draft(INTERSECTION, (Part(page.subject),), said.parts, said.facts, order, named)
         return None
 
-    def _comparison(self, wanted: _Wanted, rng: random.Random) -> Draft | None:
-        """Two of a kind: which was first; the other one by name, or, for more hops, by its role."""
-        page = wanted.page
-        if page.begun is None or wanted.ask:
+    def _comparison(self, request: _Request, rng: random.Random) -> Draft | None:
+        """Compare the years of two pages of a kind; the other is named or, for more hops, described."""
+        page = request.page
+        if page.begun is None or request.ask:
             return None
         other = self._neighbour(page, self._born_alike[page.kind, page.begun[0]], rng)
-        second = self._compared(other, wanted.hops, page, rng)
+        second = self._compared(other, request.hops, page, rng)
         if other.begun is None or other.number == page.number or second is None:
             return None
         (_, year, sid), (_, later, other_sid) = page.begun, other.begun
@@ -203,7 +206,7 @@ class Drafter:
         return Draft(COMPARISON, (Part(page.subject),), predicate, facts, order, order[:2], None, wrong)
 
     def _neighbour(self, page: Page, alike: Sequence[int], rng: random.Random) -> Page:
-        """Of some others that are alike, the one that has most links in common with a page; itself where none was drawn."""
+        """Of some similar pages, the one that shares most links with a page; the page itself if there is none."""
         some = [self.pages[number] for number in rng.choices(alike, k=NEIGHBOURS)]
         others = [other for other in some if other.name != page.name]
         return max(others, key=lambda other: len(other.links & page.links), default=page)
@@ -220,7 +223,7 @@ def _some(clauses: Sequence[Clause], rng: random.Random) -> list[Clause]:
 
 
 def _when(one: int, other: int) -> tuple[str, str]:
-    """How one year lies to another, in words, and how it does not."""
+    """The relation of one year to another in words, and its opposite."""
     if one == other:
         return "in the same year as", "ten years before"
     return ("before", "after") if one < other else ("after", "before")
@@ -231,12 +234,12 @@ def _joined(one: Phrase, two: Phrase) -> Phrase:
 
 
 def _same_opening(one: Clause, other: Clause) -> bool:
-    """Whether two clauses begin alike, so that "and" between them would grate."""
+    """Whether two clauses begin alike, which reads badly with "and" between them."""
     return one.text.split()[:2] == other.text.split()[:2]
 
 
 def _can_follow_that(clause: Clause, place: int) -> bool:
-    """Whether what a clause says up to `place` can follow "that": short, and no list."""
+    """Whether a clause up to `place` can follow "that": short, and not a list."""
     said = clause.text[:place]
     words = said.split()
     if not 2 <= len(words) <= 8 or words[-1] in {"and", "or", "of", "including"}:

@@ -1,12 +1,12 @@
-"""Statements put together from pages, all of them true: chains, bridges, trees, intersections and comparisons.
+"""True statements that combine several pages: chains, bridges, trees, intersections and comparisons.
 
-    chain           "A was directed by [a filmmaker who grew up in [a city in ...]]"    a mention of A's is described, and so on
-    bridge          "[The club that A played for] was founded in 1990."                 what A mentions is then spoken of
-    tree            "A was born in [...], and studied at [...]."                        two mentions are described
-    intersection    "A was born in [the city that B was born in]."                      what A and B both mention
-    comparison      "A was born before B."  "Like B, A is an English sculptor."         what is said of both
+    chain           "A was directed by [a filmmaker who grew up in [a city in ...]]"    mentions described recursively
+    bridge          "[The club that A played for] was founded in 1990."                 a statement about a mention of A
+    tree            "A was born in [...], and studied at [...]."                        two mentions described
+    intersection    "A was born in [the city that B was born in]."                      a mention that A and B share
+    comparison      "A was born before B."  "Like B, A is an English sculptor."         statements about two pages
 
-A draft may still be turned into a false statement (`falsehoods`) or into a question (`questions`, `gaps`).
+A draft can be turned into a false statement (`falsehoods`) or a question (`questions`, `gaps`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ KINDS = (CHAIN, BRIDGE, TREE, INTERSECTION, COMPARISON)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A statement: a subject, a predicate, and the pages in the order in which they would be found.
+    """A statement: a subject, a predicate, and its pages in the order of retrieval.
 
-    `named` are the pages that the text names, where a search starts; `asked` is the page that it asks for.
+    `named` are the pages that the text names, where a search starts; `asked` is the page that a question asks for.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Draft:
     order: tuple[int, ...]
     named: tuple[int, ...] = ()
     asked: int | None = None
-    opposite: str = ""  # of a comparison: the predicate's text that would make it false
+    opposite: str = ""  # of a comparison: the text of the false predicate
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -51,22 +51,22 @@ class Draft:
 
     @property
     def stated(self) -> tuple[tuple[int, Part], ...]:
-        """The parts that state something, with their places among all parts.
+        """Parts that state something, with their places among all parts.
 
-        The subject of a bridge, or one without a name, only says of what the rest speaks.
+        The subject of a bridge, or of an unnamed page, only identifies it.
         """
-        told = len(self.subject) if self.kind == BRIDGE or not self.named else 0
+        first = len(self.subject) if self.kind == BRIDGE or not self.named else 0
         places = ((place, part) for place, part in enumerate(self.parts) if part.page != GLUE and not part.opening)
-        return tuple(each for each in places if each[0] >= told)
+        return tuple(each for each in places if each[0] >= first)
 
     def with_part(self, place: int, part: Part) -> Draft:
-        """The draft with another part in this place; parts are counted through subject, blank and predicate."""
+        """Replace the part in a place; places count through subject, blank and predicate."""
         parts, cut = list(self.parts), len(self.subject)
         parts[place] = part
         return replace(self, subject=tuple(parts[:cut]), predicate=tuple(parts[cut + 1 :]))
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        """The pages that must be found without their names, the one that is asked for among them."""
+        """Pages that must be found without their names, the one asked for included."""
         hidden = tuple(number for number in self.order if number not in self.named)
         return hidden if self.asked is None else (*hidden, self.asked)

@@ -1,12 +1,12 @@
-"""Statements that the corpus does not bear out, made from true ones by one change.
+"""False or unsupported statements, made from true ones by one change.
 
-    number      another year, count or rank                 refuted: the gold sentence gives the right one
+    number      another year, count or rank                 refuted: the gold sentence has the right one
     entity      another of the same kind and neighbourhood  refuted: the gold sentence names the right one
-    relation    a word turned into its opposite             refuted
-    borrowed    what is said of another of the same kind    not enough information: nothing says it of this one
+    relation    a word replaced by its opposite             refuted
+    borrowed    a clause about another page of the kind     not enough information: the page does not say it
 
-A change that the corpus might bear out is not made: the page must not mention the other entity nor be mentioned by it, nor
-give the other number anywhere.
+A change is rejected if the corpus might support it: the page and the other entity must not mention each other, and the
+page must not contain the other number.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ BOUND = re.compile(
 _RANK = re.compile(r"\b(\d{1,3})(th|st|nd|rd)\b")
 _WORD = re.compile(r"[A-Za-z']+")
 _OWN = re.compile(r"\b(?:his|her|its|their|himself|herself|itself)\b")
-SAMPLE = 40  # of a kind, among which the nearest neighbour is taken
+SAMPLE = 40  # pages of a kind to choose the nearest neighbour from
 
 
 @dataclass(frozen=True, slots=True)
 class Falsehood:
-    """A draft that is not true any more, its label, and what was done to it."""
+    """A changed draft, its label, and the kind of change."""
 
     draft: Draft
     label: str
@@ -48,7 +48,7 @@ class Falsehood:
 
 
 class Falsifier:
-    """Turns true drafts over a corpus's pages into false ones."""
+    """Turns true drafts about pages into false ones."""
 
     def __init__(self, pages: Sequence[Page], texts: Callable[[int], str]) -> None:
         self.pages, self._texts = pages, texts
@@ -58,13 +58,13 @@ class Falsifier:
                 self._kinds[page.kind, page.person].append(page.number)
 
     def refute(self, draft: Draft, rng: random.Random) -> Falsehood | None:
-        """One of the ways to contradict a draft, tried in random order."""
+        """Contradict a draft in one way, tried in random order."""
         if draft.kind == COMPARISON:
             first = replace(draft.predicate[0], text=draft.opposite)
             return Falsehood(replace(draft, predicate=(first, *draft.predicate[1:])), REFUTED, ORDER)
         ways = [(NUMBER, self._number), (ENTITY, self._entity), (ENTITY, self._entity), (RELATION, self._relation)]
         rng.shuffle(ways)
-        places = list(draft.stated)  # where a subject only says which one is meant, another one would be meant
+        places = list(draft.stated)  # a change to a subject that identifies a page would identify another page
         rng.shuffle(places)
         for how, change in ways:
             for place, part in places:
@@ -74,7 +74,7 @@ class Falsifier:
         return None
 
     def unsettle(self, draft: Draft, rng: random.Random) -> Falsehood | None:
-        """A draft with a clause that is borrowed from another page of the same kind, which nothing says of this one."""
+        """Replace a clause by one of another page of the same kind that this page does not state."""
         places = [place for place in enumerate(draft.parts) if place[1].whole]
         rng.shuffle(places)
         for place, part in places:
@@ -110,7 +110,7 @@ class Falsifier:
         return None
 
     def _sibling(self, target: Page, page: Page, rng: random.Random) -> Page | None:
-        """Of the target's kind, near it, and a stranger to the page that speaks of the target."""
+        """A page of the target's kind and neighbourhood, unrelated to the page that mentions the target."""
         kin = self._kinds.get((target.kind, target.person), [])
         best: tuple[int, Page] | None = None
         for number in rng.sample(kin, min(SAMPLE, len(kin))):
@@ -141,11 +141,11 @@ class Falsifier:
         if part.text[match.end() : match.end() + 2].strip()[:1].isupper():
             return None  # "North Carolina", "first Gulf War"
         if OPPOSITES[match[0]] in _WORD.findall(self._texts(part.page)):
-            return None  # who joined a club and left it
+            return None  # may have joined a club and left it
         return part.text[: match.start()] + OPPOSITES[match[0]] + part.text[match.end() :]
 
     def _borrowed(self, page: Page, rng: random.Random) -> tuple[Page, Clause] | None:
-        """A clause of a page of the same kind that tells something, and of which this page says nothing."""
+        """A specific clause of a page of the same kind, which this page does not state."""
         kin = self._kinds.get((page.kind, page.person), [])
         for number in rng.sample(kin, min(SAMPLE, len(kin))):
             other = self.pages[number]
@@ -161,20 +161,20 @@ class Falsifier:
         if any(mention.target in page.links or mention.target == page.number for mention in clause.mentions):
             return False
         if words[:2] in _openings(page):
-            return False  # "was founded in 1650" of a town that was founded in 1288 would be refuted
+            return False  # "was founded in 1650" is refuted, not unsupported, for a town founded in 1288
         telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
         own = self._texts(page.number)
         return bool(telling) and not any(word.strip(",") in own for word in telling)
 
 
 def _openings(page: Page) -> list[list[str]]:
-    """The first two words of all that a page says of itself, when it began included."""
+    """The first two words of each statement of a page about itself, its founding or birth included."""
     begun = [["was", page.begun[0]]] if page.begun else []
     return begun + [clause.text.split()[:2] for clause in page.clauses]
 
 
 def _apart(text: str, mention: Mention) -> bool:
-    """Whether a name stands by itself, so that another fits: after a preposition, a comma or "and", and not in a compound."""
+    """Whether a name can be replaced: after a preposition, a comma or "and", and not inside a compound."""
     before, after = text[: mention.start].split(), text[mention.end :]
     if not before or not (before[-1] in BEFORE_MENTION or before[-1].endswith(",")):
         return False
@@ -182,7 +182,7 @@ def _apart(text: str, mention: Mention) -> bool:
 
 
 def without_days(text: str) -> str:
-    """Blanks for the days in a text, whose numbers are neither years nor counts."""
+    """Blank out the days of dates: their numbers are neither years nor counts."""
     return _DAY.sub(lambda day: " " * len(day[0]), text)
 
 

@@ -1,10 +1,10 @@
-"""Questions with a gap: a true statement without a name, a year or a number that a gold sentence gives.
+"""Questions with a gap: a true statement without a name, a year or a number of a gold sentence.
 
     "The club that A played for plays its home games at the Corona Ground."     "... plays its home games at what?"
     "A was born in a town that was founded in 1288."                            "... that was founded in what year?"
 
-They ask in place, as a quiz does, and for whatever a sentence names, not only for what has a page of its own.  What is left
-out stands on a page that the question does not name, so that there is no answer without a hop.
+The question word replaces the gap, as in a quiz, and the answer need not have a page of its own.  The gap is on a page
+that the question does not name, so no answer is found without a hop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COUNTED = re.compile(r" (?!(?:according|out)\b)[a-z]{3,}")
 
 
 class Gap(NamedTuple):
-    """What may be left out of a part: `answer`, for which the words from `start` to `end` give way to `asking`."""
+    """A possible gap of a part: `asking` replaces the words from `start` to `end`; `answer` is what they say."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Gap(NamedTuple):
 
 
 def gap(draft: Draft, pages: Sequence[Page], texts: Callable[[int], str], rng: random.Random) -> Question | None:
-    """A draft with one of its gaps, at random; None where there is none that its page's text fills word for word."""
+    """Ask for a random gap of a draft; None if its page's text has no gap's answer word for word."""
     if draft.kind == COMPARISON or draft.asked is not None:
         return None
     found = [
@@ -69,7 +69,7 @@ def _without(part: Part, gone: Gap) -> Part:
 
 
 def gaps(part: Part, pages: Sequence[Page]) -> Iterator[Gap]:
-    """Names of pages and other names, where a noun phrase may stand in their place; years; and what is counted."""
+    """Yield possible gaps: names that a noun phrase can replace, years, and counts."""
     for mention in part.mentions:
         yield from _name(part, mention, _asking(pages[mention.target]))
     for found in _NAME.finditer(part.text):
@@ -92,7 +92,7 @@ def _name(part: Part, mention: Mention, asking: str) -> Iterator[Gap]:
     place = slot(Clause(part.sid, text), mention)
     if place is None or _GOES_ON.match(text, end) or _WENT_ON.search(text[:start]):
         return
-    if text[: start - quoted].count('"') % 2 == 0:  # else it is a part of what is quoted
+    if text[: start - quoted].count('"') % 2 == 0:  # else it is inside a quotation
         yield Gap(place, end + quoted, asking, text[start:end])
 
 

@@ -1,9 +1,9 @@
-"""A corpus read for synthesis: its pages, and how they speak of each other.
+"""A corpus read for synthesis: its pages and their mentions of each other.
 
-    graph = read_graph(corpus.read(paths))
+    graph = read_graph(read_passages(paths))
     graph.report()
 
-All of it is held in memory: some 10 kB a passage.
+It is held in memory: about 10 kB per passage.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from baleen.synthesis.phrases import slot
 
 _SMALL_WORD = re.compile(r"\b[a-z]{3,}\b")
 _LARGE_WORD = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
-COMMON = 5  # times that a word is written small in a corpus before it counts as one
+COMMON = 5  # uses in lower case from which a word is common
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Pages by number, and the text of each as it was read."""
+    """Pages by number, and their texts."""
 
     pages: Sequence[Page]
     texts: Sequence[str]
 
     @cached_property
     def mentioned(self) -> Counter[int]:
-        """How many pages mention each."""
+        """Number of pages that mention each page."""
         return Counter(target for page in self.pages for target in page.links)
 
     def report(self, longest: int = 4) -> dict[str, Any]:
-        """What there is to make claims of; chains are counted over the mentions that a description can take the place of."""
+        """Counts of pages, mentions and chains; chains count only mentions that a description can replace."""
         replaceable = [
             sorted(
                 {mention.target for clause in page.all_clauses for mention in clause.mentions if slot(clause, mention)}
@@ -57,7 +57,7 @@ class Graph:
 
 
 def _chains(links: Sequence[Sequence[int]], longest: int) -> dict[int, int]:
-    """How many ways lead along links through so many pages, for every length from 2 on."""
+    """Numbers of paths along links, for each length from 2."""
     ways = [1] * len(links)
     counts = {}
     for length in range(2, longest + 1):
@@ -67,7 +67,7 @@ def _chains(links: Sequence[Sequence[int]], longest: int) -> dict[int, int]:
 
 
 def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
-    """Take apart every passage of a corpus and find what they mention."""
+    """Parse all passages of a corpus and find their mentions."""
     read = [
         (passage, tuple(map(tidied, passage.sentences))) for passage in track(passages, "reading", total, "passages")
     ]
@@ -87,7 +87,7 @@ def read_graph(passages: Iterable[Passage], total: int | None = None) -> Graph:
 
 
 def _named_alike(pages: Sequence[Page]) -> list[Page]:
-    """Undefined sections of a document under the name that the document has where it is defined."""
+    """Give undefined sections of a document the name of the document where it is defined."""
     names = {page.name.lower(): page.name for page in reversed(pages) if page.kind}
     found = []
     for page in pages:
@@ -102,7 +102,7 @@ def _called(page: Page) -> Name:
 
 
 def _common_words(texts: Sequence[Sequence[str]]) -> set[str]:
-    """Words that are written small too often for a capital to tell a name: some times, and one time in ten."""
+    """Words in lower case often enough that a capital does not mark a name: several times, and 10% of uses."""
     small: Counter[str] = Counter()
     large: Counter[str] = Counter()
     for sentences in track(texts, "counting words", unit="passages"):
@@ -120,10 +120,10 @@ def _mentions(
     numbers: Mapping[str, int],
     pages: Sequence[Page],
 ) -> list[list[Mention]]:
-    """By sentence: links that the corpus gives, names, and the short forms of what an earlier sentence named."""
+    """Mentions by sentence: the corpus's own links, names, and short forms of names in earlier sentences."""
     links = passage.metadata.get("links")
     found: list[list[Mention]] = []
-    forms: dict[str, int | None] = dict.fromkeys(page.name.split())  # None: nobody, or who it is cannot be told
+    forms: dict[str, int | None] = dict.fromkeys(page.name.split())  # None: no page, or ambiguous
     for sentence, raw in zip(tidy, passage.sentences, strict=True):
         given = explicit(links, numbers, sentence) if links else []
         named = finder.find(sentence, page.number)

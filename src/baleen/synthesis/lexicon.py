@@ -1,7 +1,7 @@
-"""The closed classes of English words that the rules of synthesis go by.
+"""Closed classes of English words for the rules of synthesis.
 
-They are deliberately narrow.  A corpus has far more sentences than claims are wanted, so a sentence that the lists do not
-understand is left alone: what is lost costs nothing, what is misread costs a bad claim.
+They are narrow on purpose.  A corpus has far more sentences than are needed, so a sentence that the lists do not cover
+is skipped: skipping costs nothing, misreading costs a bad claim.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from baleen.synthesis.words import word_set
 COPULAS = word_set("is was are were")
 AUXILIARIES = COPULAS | word_set("has had have can will may must could would")
 
-# May stand between a subject and its verb.
+# Words between a subject and its verb.
 ADVERBS = word_set(
     """also then later currently formerly previously originally first now soon eventually subsequently often usually once
     never still briefly recently primarily mainly initially officially successfully twice frequently generally typically
     regularly mostly finally ultimately commonly largely famously notably historically traditionally publicly formally"""
 )
 
-# Past forms that no rule gives.
+# Irregular past forms.
 IRREGULAR_PASTS = word_set(
     """won became made began took went wrote held led ran came left lost sold rose grew fought found gave stood sang rode
     built met broke saw sat got hit flew fell chose ruled brought drew threw sought sank swam shot drove kept sent caught
     bought wore fled put undertook spoke struck swept taught told underwent withdrew oversaw bore beat"""
 )
 
-# Irregular pasts that are participles as well: after "was born and", they go on with "was".
+# Irregular pasts that are also participles: after "was born and", they share its "was".
 PAST_PARTICIPLES = word_set(
     """won made held led left lost sold fought found stood built met hit brought kept sent caught bought put struck swept
     told sought shot sat got"""
@@ -47,7 +47,7 @@ PRESENTS = word_set(
     implements computes accepts converts replaces adds removes checks reads loads stores parses generates applies gives"""
 )
 
-# Nouns as often as verbs: they open a clause after its subject, but not after "and".
+# Verbs that are as often nouns: they start a clause after its subject, but not after "and".
 ALSO_NOUNS = word_set(
     """stars plays works ranks marks shows links centers trains feeds heads handles sets calls studies controls designs
     features houses covers aims acts forms drives records returns measures functions deals reads loads stores checks"""
@@ -58,10 +58,10 @@ PREPOSITIONS = word_set(
     before around outside inside beside behind towards toward via upon along among beneath above below"""
 )
 
-# What may stand before a mention that is to be replaced by a phrase with an article of its own.
+# Words before a mention that a phrase with its own article can replace.
 BEFORE_MENTION = PREPOSITIONS | word_set("and or than featuring starring including joining")
 
-# A phrase that defines something goes on after its noun with one of these.
+# Words after the noun of a definition.
 AFTER_NOUN = PREPOSITIONS - {"of"} | word_set(
     """who whose whom which that where when based located situated directed written produced released starring known
     published created developed built founded established formed hosted featuring originally currently composed designed
@@ -69,31 +69,31 @@ AFTER_NOUN = PREPOSITIONS - {"of"} | word_set(
     made considered since as including being having headquartered running staged serving operating living working only often about also so both than such"""
 )
 
-# Nouns that say nothing without what follows "of".
+# Nouns that mean little without "of" and its noun.
 EMPTY_NOUNS = word_set(
     """one member part type kind form name piece set group series list edition instance example version collection class
     lot number variety range unit result sort branch section subset line pair place title position breed"""
 )
 
-# What is left standing when a clause speaks of something outside it.
+# Words that refer to something outside the clause.
 DANGLING = word_set(
     """he she it they him them this these those former latter latter's another other
     others same following above below here there respectively however therefore thus such i we you my our your us me
     said who's do does did"""
 )
 
-# No claim may end in one of these.
+# Words that cannot end a claim.
 LOOSE_ENDS = PREPOSITIONS | word_set(
     "a an the and or but as than that which who whose is was are were be been being has had have also his her its their"
 )
 
-# After a comma, each begins something that a clause can do without.
+# Words that start an optional part of a clause after a comma.
 AFTER_COMMA = word_set(
     """which who whom whose where when while although though because as but with making becoming including such after before
     having being since despite and also or if so playing winning leading due"""
 )
 
-# What a relation turns into to make a claim false; each goes both ways.
+# Opposites, in both directions, that make a claim false.
 OPPOSITES: dict[str, str] = {}
 for _pair in (
     "won lost",
@@ -141,16 +141,16 @@ def is_past(word: str) -> bool:
 
 
 def is_finite(word: str) -> bool:
-    """Whether a word opens a predicate."""
+    """Whether a word can start a predicate."""
     return word in AUXILIARIES or word in PRESENTS or is_past(word)
 
 
-# Pages that are about a word rather than a thing.
+# Kinds of pages about words instead of things.
 WORDLY_KINDS = word_set(
     "surname name list term word phrase disambiguation index category abbreviation acronym letter year"
 )
 
-# Ends of phrases that a definition was cut in: adjectives that stand for "the most populous city".
+# Adjectives at the end of a truncated noun phrase, as in "the most populous".
 NOT_NOUNS = word_set(
     """populous northern southern eastern western central main principal primary former first second third fourth fifth last
     only national international public private major minor new old modern general special common important popular former
@@ -158,13 +158,13 @@ NOT_NOUNS = word_set(
     professional general-purpose american british english french german local regional federal official capital"""
 )
 
-# What a page may be that a sentence is located by, and that nobody plays "for".
+# Kinds of places: locations of a sentence, but nothing to play "for".
 PLACES = word_set(
     """city town village municipality capital commune borough suburb district county province state country island region
     territory community locality hamlet parish metropolis seaport port place area neighborhood neighbourhood prefecture"""
 )
 
-# Nouns that end as adverbs, participles and superlatives do.
+# Nouns with the ending of an adverb, participle or superlative.
 NOUNS_ALL_THE_SAME = word_set(
     """building painting king ring wing spring crossing meeting wedding landing recording ruling string sibling duckling
     forest contest conquest priest guest chest harvest family assembly monopoly anomaly bed seed shed breed"""

@@ -1,11 +1,11 @@
-"""Where sentences mention other passages: titles found in text, all of them in one pass.
+"""Find mentions of other passages in text: all titles in one pass.
 
-    finder = Finder([(name_of(title), number), ...], common=words that are also written small)
+    finder = Finder([(name_of(title), number), ...], common=words that also occur in lower case)
     finder.find("He studied at the University of Toledo.", own=number)      Mention(18, 38, target)
 
-A name is a title, or what stands before the title's bracket.  A name that several titles share belongs to none of them; one
-whose title has a bracket ("Mercury (planet)") counts only beside a word of that bracket; and a single word that the corpus
-also writes in small letters is taken for that word.
+A name is a title without its bracket.  A name that several titles share is ignored.  A name whose title has a bracket
+("Mercury (planet)") needs a word of that bracket near by.  A single word that the corpus also has in lower case is no
+name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHORTEST = 3
 
 
 class Mention(NamedTuple):
-    """Passage number `target`, spoken of in `text[start:end]`."""
+    """A mention of passage number `target` in `text[start:end]`."""
 
     start: int
     end: int
@@ -43,9 +43,9 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True)
 class Name:
-    """What a title is called in running text, and the words of which one must stand by it.
+    """A title's name in running text; one of the words `beside` must be near it, if there are any.
 
-    `small` says that the title itself begins with a small letter, so that small letters do not speak against it.
+    `small`: the title starts in lower case, so lower case does not rule the name out.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Name:
 
 
 def name_of(title: str) -> Name:
-    """ "Casino Royale (2006 film)" is called "Casino Royale", and "film" or "2006" must stand near."""
+    """Split a title: "Casino Royale (2006 film)" is "Casino Royale" with "film" or "2006" near it."""
     title = unicodedata.normalize("NFC", title).strip()
     found = _BRACKET.match(title)
     if found is None:
@@ -63,13 +63,13 @@ def name_of(title: str) -> Name:
 
 
 class Finder:
-    """The names of a corpus, and where they stand in a text."""
+    """Finds the names of a corpus in texts."""
 
     def __init__(self, names: Iterable[tuple[Name, int]], common: Collection[str] = ()) -> None:
         self._names: list[Name] = []
         self._targets: list[int] = []
         for name, target in _unambiguous(names):
-            if _tells(name, common):
+            if _is_distinctive(name, common):
                 self._names.append(name)
                 self._targets.append(target)
         self._automaton = _automaton([_searched(name.text) for name in self._names]) if self._names else None
@@ -78,33 +78,33 @@ class Finder:
         return len(self._names)
 
     def find(self, text: str, own: int | None = None) -> list[Mention]:
-        """Mentions in their order, none inside another, without those of passage `own`."""
+        """Mentions in order and without overlap, except those of passage `own`."""
         if self._automaton is None:
             return []
         mentions = []
         for index, start, end in self._automaton.find_matches_as_indexes(_searched(text)):
             name, target = self._names[index], self._targets[index]
             mention = Mention(start, end - 2, target)
-            if target != own and not _touched(text, mention) and _is_meant(name, text, mention):
+            if target != own and not _in_longer_name(text, mention) and _is_meant(name, text, mention):
                 mentions.append(mention)
         return mentions
 
 
 def _searched(text: str) -> str:
-    """The text with a blank for all that is neither letter nor digit, and blanks around it: names end where words do."""
+    """Replace everything but letters and digits by blanks and add one at each end, so that names end where words do."""
     return f" {text.translate(_BLANKS) if text.isascii() else _NOT_WORD.sub(' ', text)} "
 
 
 def _unambiguous(names: Iterable[tuple[Name, int]]) -> Iterable[tuple[Name, int]]:
-    """Names with the passage that bears each: the first of several parts of one document, none of several namesakes."""
+    """Names of one passage only; of several parts of one document, the first."""
     bearers: dict[str, dict[Name, int]] = defaultdict(dict)
     for name, number in names:
         bearers[_searched(name.text)].setdefault(name, number)
     return (pair for found in bearers.values() if len(found) == 1 for pair in found.items())
 
 
-def _tells(name: Name, common: Collection[str]) -> bool:
-    """Whether a name can be told from common words wherever it stands."""
+def _is_distinctive(name: Name, common: Collection[str]) -> bool:
+    """Whether a name is distinguishable from common words everywhere."""
     words = name.text.split()
     if len(name.text) < SHORTEST or not any(word[0].isupper() for word in words) or name.text.startswith("List of "):
         return False
@@ -113,8 +113,8 @@ def _tells(name: Name, common: Collection[str]) -> bool:
     return not all(word.isdigit() or word in CALENDAR or word.lower() in _SMALL for word in words)
 
 
-def _touched(text: str, mention: Mention) -> bool:
-    """Whether a name is part of a longer one: "West Dulwich", "Boeing 737-800"; a sentence's first word is none of it."""
+def _in_longer_name(text: str, mention: Mention) -> bool:
+    """Whether a name is part of a longer one ("West Dulwich", "Boeing 737-800"); ignores a sentence's first word."""
     before, after = text[: mention.start], text[mention.end : mention.end + 2]
     if before.endswith("-") or after[:1] == "-" or (after[:1] == " " and after[1:].isupper()):
         return True
@@ -123,7 +123,7 @@ def _touched(text: str, mention: Mention) -> bool:
 
 
 def _is_meant(name: Name, text: str, mention: Mention) -> bool:
-    """Whether the mark that a name ends with is there too ("Mother!"), and a word of its bracket somewhere beside it."""
+    """Whether a name's last mark ("Mother!") and a word of its bracket are there."""
     if not name.text[-1].isalnum() and text[mention.end - 1] != name.text[-1]:
         return False
     if not name.beside:
@@ -141,7 +141,7 @@ def _automaton(patterns: list[str]) -> Any:
 
 
 def short_forms(name: str, sentence: str, person: bool) -> list[str]:
-    """How a text may go on to call what it has named in full: a surname, or the acronym that it puts in brackets."""
+    """Short forms of a name in later text: a surname, or the acronym in brackets after the name."""
     forms = []
     words = name.split()
     if person and len(words) > 1 and len(words[-1]) > SHORTEST and words[-1][0].isupper():
@@ -152,7 +152,7 @@ def short_forms(name: str, sentence: str, person: bool) -> list[str]:
 
 
 def find_form(form: str, text: str, target: int) -> list[Mention]:
-    """A short form where it stands by itself: no capitalised word before it or after it."""
+    """Find a short form that has no capitalised word before or after it."""
     found, start = [], text.find(form)
     while start >= 0:
         end = start + len(form)
@@ -166,7 +166,7 @@ def find_form(form: str, text: str, target: int) -> list[Mention]:
 
 
 def merged(mentions: Iterable[Mention]) -> list[Mention]:
-    """In order, and of those that overlap the first, then the longest."""
+    """Sort mentions; of overlapping ones keep the first, then the longest."""
     kept: list[Mention] = []
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
         if not kept or mention.start >= kept[-1].end:
@@ -175,20 +175,20 @@ def merged(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def explicit(links: Any, numbers: Mapping[str, int], text: str) -> list[Mention]:
-    """The links that a corpus itself gives: a list of titles, or of [text, title] pairs, in a passage's metadata."""
+    """Mentions from a corpus's own links: a list of titles, or of [text, title] pairs, in the metadata."""
     found = []
     for link in links if isinstance(links, (list, tuple)) else []:
         anchor, title = link if isinstance(link, (list, tuple)) and len(link) == 2 else (link, link)
         if not isinstance(anchor, str) or not isinstance(title, str) or title not in numbers or not anchor:
             continue
-        start = _whole(anchor, text)
+        start = _find_words(anchor, text)
         if start >= 0:
             found.append(Mention(start, start + len(anchor), numbers[title]))
     return found
 
 
-def _whole(words: str, text: str) -> int:
-    """Where whole words first stand in a text, or -1."""
+def _find_words(words: str, text: str) -> int:
+    """Position of the first occurrence of whole words in a text, or -1."""
     start = text.find(words)
     while start >= 0:
         before, after = text[:start][-1:], text[start + len(words) :][:1]

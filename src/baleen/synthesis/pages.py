@@ -1,11 +1,11 @@
-"""A passage as synthesis reads it: what it is about, of what kind that is, and what is said of it.
+"""A passage parsed for synthesis: its subject, the kind of that subject, and statements about it.
 
     Ada Lovelace            "an" "English mathematician", a person, born 1815
       clause 0              "was an English mathematician and writer"
       clause 2              "worked with [Charles Babbage]"
 
-Only sentences whose subject is the passage's own are taken apart: its name, a person's surname, a pronoun that can mean
-nothing else, or "The film" for a film.
+Only sentences about the passage's own subject are parsed: those that start with its name, a person's surname, an
+unambiguous pronoun, or "The film" for a film.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HE = re.compile(r"^(?:He|She|His|Her)\b")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What sentence `sid` says of the page: a predicate from its verb on, and the pages that it mentions."""
+    """A predicate about the page in sentence `sid`, from its verb on, and the pages that it mentions."""
 
     sid: int
     text: str
@@ -57,26 +57,26 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """See above.  `kind` is the noun of the definition: "mathematician"; `noun` the phrase around it, without article."""
+    """A parsed passage.  `noun` is the noun phrase of the definition without its article, `kind` its head noun."""
 
     number: int
     pid: str
     title: str
-    name: str  # as running text has it: "Belvidere Assembly Plant"
-    subject: str  # as a sentence may begin with it: "the Belvidere Assembly Plant"
+    name: str  # in running text: "Belvidere Assembly Plant"
+    subject: str  # at the start of a sentence: "the Belvidere Assembly Plant"
     article: str = ""
     noun: str = ""
     kind: str = ""
     person: bool = False
-    defined: int = 0  # the sid of the sentence that says so
+    defined: int = 0  # sid of the definition
     definition: Clause | None = None
     clauses: tuple[Clause, ...] = ()
     links: frozenset[int] = frozenset()
-    begun: tuple[str, int, int] | None = None  # "born" or "founded", the year, and the sid that says so
+    begun: tuple[str, int, int] | None = None  # "born" or "founded", the year, and the sid
 
     @property
     def one_of_a_kind(self) -> bool:
-        """Whether it can be called "a" something: "the largest city" with another clause would be another city."""
+        """Whether "a" is its article: with another clause, "the largest city" would be another city."""
         return self.article in {"a", "an"}
 
     @property
@@ -89,9 +89,9 @@ class Page:
 
 
 def define(number: int, pid: str, title: str, sentences: Sequence[str], tidy: Sequence[str]) -> Page:
-    """What a passage says that it is about; `tidy` are its sentences tidied.
+    """Find the definition of a passage's subject; `tidy` are its sentences, tidied.
 
-    That is its title, or a side of its title's colon: a section of a document tends to be about the document.
+    The subject is the title, or a side of its colon: a section of a document is often about the document.
     """
     name = name_of(title)
     for sid, sentence in enumerate(tidy):
@@ -110,7 +110,7 @@ def define(number: int, pid: str, title: str, sentences: Sequence[str], tidy: Se
 def with_clauses(
     page: Page, sentences: Sequence[str], tidy: Sequence[str], mentions: Sequence[Sequence[Mention]]
 ) -> Page:
-    """The page with what its sentences say of it; `mentions[sid]` is what was found in `tidy[sid]`."""
+    """Add the statements and mentions of a page; `mentions[sid]` were found in `tidy[sid]`."""
     page = replace(page, links=frozenset(mention.target for found in mentions for mention in found))
     found = _DEFINED.match(tidy[page.defined]) if page.kind else None
     if found is None:
@@ -131,7 +131,7 @@ def _same(subject: str, name: str) -> bool:
 
 
 def _about(subject: str, name: str, exactly: bool) -> bool:
-    """Whether a definition's subject is what the title names: they share the first or the last word of the name."""
+    """Whether a definition's subject is the title's: they share the first or last word of the name."""
     if exactly:
         return _same(subject.removeprefix("The "), name)
     words, named = subject.replace(",", "").replace('"', "").lower().split(), name.replace(",", "").lower().split()
@@ -139,7 +139,7 @@ def _about(subject: str, name: str, exactly: bool) -> bool:
 
 
 def noun_of(text: str) -> tuple[str, str, str] | None:
-    """The article, the noun phrase and its noun of what a definition's predicate begins with.
+    """Article, noun phrase and head noun of a definition's predicate.
 
     "an American actress and film producer who ..."     "an", "American actress and film producer", "producer"
     "a member of parliament from 1990"                  "a", "member of parliament", "member"
@@ -158,7 +158,7 @@ def noun_of(text: str) -> tuple[str, str, str] | None:
 
 
 def _stop(words: Sequence[str]) -> int:
-    """Where the noun phrase that begins `words` ends."""
+    """End of the noun phrase at the start of `words`."""
     for position, word in enumerate(words):
         if word in AFTER_NOUN:
             return position
@@ -176,7 +176,7 @@ def _is_noun_phrase(phrase: str, kind: str) -> bool:
 
 
 def _is_person(sentences: Sequence[str], noun: str, kind: str) -> bool:
-    """Whether a page is about somebody: a birth says so, or a pronoun; of a "film score" that has a "he", neither does."""
+    """Whether a page is about a person: it has a birth or a pronoun, and is not, say, a "film score"."""
     if kind in _THINGS:
         return False
     if _BORN.search(_before_verb(sentences[0])):
@@ -186,13 +186,13 @@ def _is_person(sentences: Sequence[str], noun: str, kind: str) -> bool:
 
 
 def _before_verb(first: str) -> str:
-    """What stands before the verb of a first sentence, where the years in brackets can be of nobody else."""
+    """The text before the verb of a first sentence, where years in brackets can only be the subject's."""
     verb = _COPULA.search(_BRACKET.sub(lambda bracket: "-" * len(bracket[0]), first))
     return first[: verb.start()] if verb else first
 
 
 def _subject(name: Name, title: str, defined: str) -> str:
-    """The name as a sentence may begin with it; what the title's bracket says goes before it, where that is a noun."""
+    """The name as a subject, after the noun of the title's bracket if it has one."""
     if name.beside:
         bracket = title[len(name.text) + 2 : -1]
         return f"the {bracket} {name.text}" if _KIND_IN_BRACKET.fullmatch(bracket) else title
@@ -200,7 +200,7 @@ def _subject(name: Name, title: str, defined: str) -> str:
 
 
 def _said(page: Page, tidy: Sequence[str], mentions: Sequence[Sequence[Mention]], start: int) -> list[Clause]:
-    """The clauses of every sentence from `start` on that speaks of the page; a pronoun needs such a sentence before it."""
+    """Clauses about the page from sentence `start` on; a pronoun counts only after such a sentence."""
     found: list[Clause] = []
     openings = [f"{page.name} "] if page.name.startswith("The ") else [f"The {page.name} ", f"{page.name} "]
     surname = _surname(page.name) if page.person else ""
@@ -221,7 +221,7 @@ def _surname(name: str) -> str:
 
 
 def _clauses(sid: int, sentence: str, begin: int, mentions: Sequence[Mention]) -> list[Clause]:
-    """The clauses of a sentence whose subject ends at `begin`, with their mentions."""
+    """Clauses, with their mentions, of a sentence whose subject ends at `begin`."""
     said = sentence[begin:].strip()
     begin = len(sentence) - len(said)
     verb = predicate(said.split(" ", 4))
@@ -251,7 +251,7 @@ def _clauses(sid: int, sentence: str, begin: int, mentions: Sequence[Mention]) -
 
 
 def _begun(first: str, said: Sequence[Clause], person: bool) -> tuple[str, int, int] | None:
-    """When a person was born or a thing was founded, and the sentence that says so."""
+    """The word born, founded or the like, its year, and the sid of its sentence."""
     if person:
         subject = _before_verb(first)
         life = _LIFE.search(subject)

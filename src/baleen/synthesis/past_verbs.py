@@ -1,4 +1,4 @@
-"""Regular verbs in their past form: those that follow "he", "she", "it" or "they" in encyclopaedic text."""
+"""Past forms of regular verbs that follow "he", "she", "it" or "they" in encyclopaedic text."""
 
 from __future__ import annotations
 

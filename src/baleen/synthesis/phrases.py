@@ -1,9 +1,9 @@
-"""Pieces of text that know where they come from, and how one page's text takes another page's place.
+"""Text parts with their sources, and descriptions that replace mentions of pages.
 
     "was directed by [Denis Villeneuve]"    ->    "was directed by a Canadian filmmaker who was born in Quebec"
 
-A `Part` is text out of one sentence (or glue of ours); a `Phrase` is parts in order, the facts that they rest on, and the
-pages that they speak of without naming them.
+A `Part` is text from one sentence, or glue.  A `Phrase` is a sequence of parts, the facts that they rest on, and the
+pages that they describe without naming them.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _OF_NAME = word_set(
     republic hamlet commune prefecture capital community"""
 )
 _WHERE = word_set("in from near of to around into outside within through on under inside")
-_ALSO_WHO = word_set("of from to under")  # of _WHERE: what a person may follow too
+_ALSO_WHO = word_set("of from to under")  # words of _WHERE that a person may follow too
 LONGEST_DESCRIPTION = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of text from sentence `sid` of page number `page`, with the mentions in it; GLUE is nobody's."""
+    """Text from sentence `sid` of page number `page`, with its mentions; glue has the page GLUE."""
 
     text: str
     page: int = GLUE
     sid: int = 0
     mentions: tuple[Mention, ...] = ()
-    whole: bool = False  # a whole clause about its page, which might have been said of another of the page's kind
-    opening: bool = False  # what says of which kind a page is: to be left as it is
-    lender: tuple[int, int] | None = None  # the page and sid that it is really from, where it was borrowed
+    whole: bool = False  # a complete clause, which may suit other pages of the kind
+    opening: bool = False  # states the page's kind; not to be changed
+    lender: tuple[int, int] | None = None  # page and sid of the source of a borrowed part
 
     def names(self, start: int, end: int) -> bool:
-        """Whether a place is in the name of something."""
+        """Whether `text[start:end]` overlaps a mention."""
         return any(mention.start < end and start < mention.end for mention in self.mentions)
 
     def changed(self, text: str) -> Part:
-        """The same with other words, which are nobody's name."""
+        """Change the text and remove the mentions."""
         return replace(self, text=text, mentions=(), whole=False)
 
 
@@ -61,7 +61,7 @@ class Phrase:
     parts: tuple[Part, ...]
     facts: tuple[tuple[int, int], ...]  # (page number, sid)
     hidden: tuple[int, ...] = ()  # pages that are described, not named
-    asked: int | None = None  # the page that it asks for
+    asked: int | None = None  # page to ask for
 
     @property
     def text(self) -> str:
@@ -69,9 +69,9 @@ class Phrase:
 
 
 def slot(clause: Clause, mention: Mention) -> int | None:
-    """Where a noun phrase may take the place of a mention and end the clause; None where none may.
+    """Where a description can start that replaces a mention and ends the clause; None if it cannot.
 
-    What leads up to the name goes with it: its quotes, its "the", "American director", "the city of".
+    The words that lead up to the name are replaced too: quotes, "the", "American director", "the city of".
     """
     text, (start, end, _) = clause.text, mention
     if text[start - 1 : start] == '"' and text[end : end + 1] == '"':
@@ -86,13 +86,13 @@ def slot(clause: Clause, mention: Mention) -> int | None:
 
 
 def ends(after: str) -> bool:
-    """Whether a clause may end here: a comma, a preposition or a conjunction follows, or nothing."""
+    """Whether a clause can end here: before a comma, a preposition, a conjunction or nothing."""
     following = _NEXT.match(after)
     return not after or after[0] == "," or (following is not None and following[1] in _AFTER_MENTION)
 
 
 def _lead(before: Sequence[str]) -> int | None:
-    """How many of the words before a mention stay when it goes: up to a preposition, or up to the verb alone."""
+    """Number of words before a mention that stay: up to a preposition, or to the verb alone."""
     stop = len(before)
     while stop and len(before) - stop <= 4:
         word = before[stop - 1]
@@ -112,17 +112,17 @@ def _lead(before: Sequence[str]) -> int | None:
 
 
 def _no_name_follows(word: str) -> bool:
-    """Whether "of" after a word begins a part of a name, or a list of names: "Bight of", "states of"."""
+    """Whether "of" after a word starts part of a name or a list of names: "Bight of", "states of"."""
     return word[:1].isupper() or (word.endswith("s") and word[:-1] in _OF_NAME) or word == "cities"
 
 
 def _is_role(word: str) -> bool:
-    """ "American" and "director" before a name."""
+    """Whether a word is like "American" or "director" before a name."""
     return _ROLE.fullmatch(word) is not None and not is_finite(word)
 
 
 def part_of(page: Page, clause: Clause, start: int = 0, end: int | None = None) -> Part:
-    """The text of a clause from `start` to `end`, with the mentions that lie in it."""
+    """The text of a clause from `start` to `end`, with its mentions."""
     end = len(clause.text) if end is None else end
     inside = tuple(
         Mention(mention.start - start, mention.end - start, mention.target)
@@ -133,7 +133,7 @@ def part_of(page: Page, clause: Clause, start: int = 0, end: int | None = None) 
 
 
 def with_replaced(page: Page, clause: Clause, start: int, mention: Mention, phrase: Phrase) -> Phrase | None:
-    """A clause from `start` on, up to a mention, with a phrase in its place."""
+    """A clause from `start` up to a mention, with a phrase in place of the mention."""
     place = slot(clause, mention)
     if place is None or place < start:
         return None
@@ -142,7 +142,7 @@ def with_replaced(page: Page, clause: Clause, start: int, mention: Mention, phra
 
 
 def leaks(text: str, name: str) -> bool:
-    """Whether a text gives a name away: a capitalised word or a number of the name stands in it."""
+    """Whether a text contains a capitalised word or a number of the name."""
     telling = {word for word in _WORD.findall(name) if (word[0].isupper() or word.isdigit()) and len(word) > 2}
     return bool(telling & set(_WORD.findall(text)))
 
@@ -152,7 +152,7 @@ End = Callable[[Page, frozenset[int], random.Random], Phrase | None]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to describe a page: what comes first, and a clause from `start` on."""
+    """One way to describe a page: an opening, and a clause from `start` on."""
 
     opening: tuple[Part, ...]
     clause: Clause
@@ -160,9 +160,9 @@ class Form:
 
 
 class Describer:
-    """Descriptions of pages that do not name them, of any depth.
+    """Descriptions of pages without their names, of any depth.
 
-    `reach[number]` is how many pages a description of that page can rest on, itself the first, up to `deepest`.
+    `reach[number]` is the largest number of pages, itself included, that a description can rest on, up to `deepest`.
     """
 
     def __init__(self, pages: Sequence[Page], usable: Callable[[int], bool], deepest: int = 4) -> None:
@@ -192,9 +192,9 @@ class Describer:
     def describe(
         self, page: Page, hops: int, used: frozenset[int], rng: random.Random, end: End | None = None
     ) -> Phrase | None:
-        """A noun phrase for `page` that rests on `hops` pages, itself the first, none of them in `used`.
+        """A noun phrase for `page` that rests on `hops` pages, itself first and none in `used`.
 
-        With an `end`, the last of them speaks of one more page, in the words that `end` has for that.
+        With `end`, its last page mentions one more page in the words that `end` chooses.
         """
         forms = self._forms[page.number]
         for form in rng.sample(forms, len(forms)):
@@ -222,14 +222,14 @@ class Describer:
         end: End | None = None,
         start: int = 0,
     ) -> Phrase | None:
-        """A clause of `page` from `start` on, which rests on `hops` pages: as it stands, or a mention in it described."""
+        """A clause of `page` from `start` on that rests on `hops` pages; more than one: with a mention described."""
         if hops == 1 and end is None:
             return Phrase((part_of(page, clause, start),), ((page.number, clause.sid),))
         mentions = self.replaceable(clause, used, start, self.reach, hops - 1)
         for mention in rng.sample(mentions, len(mentions)):
             target = self.pages[mention.target]
             if hops == 1 and clause.text[mention.start : mention.end] != target.name:
-                continue  # a surname: the answer must stand in the sentence
+                continue  # a surname: the answer must be in the sentence
             if hops > 1:
                 inner = self.describe(target, hops - 1, used, rng, end)
             else:
@@ -241,7 +241,7 @@ class Describer:
     def replaceable(
         self, clause: Clause, used: frozenset[int], start: int = 0, reach: Sequence[int] = (), depth: int = 0
     ) -> list[Mention]:
-        """The mentions of a clause from `start` on that a description may take the place of, one of `depth` pages."""
+        """Mentions of a clause from `start` on that a description of `depth` pages can replace."""
         return [
             mention
             for mention in self._open[id(clause)]
@@ -258,20 +258,20 @@ class Describer:
             return False  # "the province of" a city
         if before in {"and", "or"} and words[-2:][0].isdigit():
             return False  # "the 1920 and 1924 Games"
-        if target.person:  # nothing lies in Saint Paul the man, or north of him
+        if target.person:  # "in Saint Paul" is the city, not the person
             return before not in _WHERE - _ALSO_WHO and not words[-2:][0].endswith(("north", "south", "east", "west"))
         if target.kind not in PLACES:
             return True
-        return before in _WHERE and not _SPORT.search(clause.text)  # where "Valencia" may be the city's club
+        return before in _WHERE and not _SPORT.search(clause.text)  # in sports "Valencia" may be the club
 
 
 def opening_of(page: Page) -> Part:
-    """ "a Canadian filmmaker who ", which one of the page's clauses is to follow."""
+    """The opening that a clause of the page follows: "a Canadian filmmaker who "."""
     return Part(f"{page.article} {page.noun} {page.which} ", page.number, page.defined, opening=True)
 
 
 def _forms(page: Page) -> list[Form]:
-    """The ways to describe a page: what its definition says, or its kind and what another clause says."""
+    """The ways to describe a page: its definition, or its kind and another clause."""
     forms = []
     if page.definition is not None and _specific(page.definition):
         forms.append(Form((), page.definition, page.definition.text.index(" ") + 1))
@@ -288,12 +288,12 @@ def asked(page: Page, used: frozenset[int], rng: random.Random) -> Phrase | None
 
 
 def distinct(facts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Facts in their order, each once."""
+    """Facts in order, without duplicates."""
     return tuple(dict.fromkeys(facts))
 
 
 def _specific(definition: Clause) -> bool:
-    """Whether a definition tells more than a kind: "a city in Ohio" does, "an American actor" does not."""
+    """Whether a definition says more than a kind: "a city in Ohio" does, "an American actor" does not."""
     words = definition.text.split()[2:]
     telling = [word for word in words if word[0].isupper() or word[0].isdigit()]
     return (

@@ -1,4 +1,4 @@
-"""What a claim must be like to be kept: read as English, whole, and giving nothing away that is to be found."""
+"""Checks that a claim reads as complete English and does not reveal what is to be found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST, LONGEST, MOST_RELATIVES = 5, 55, 5
 
 
 def reads_well(text: str) -> bool:
-    """Whether nothing shows that a text was put together: its length, doubled words, pronouns that mean nothing."""
+    """Check length, doubled words, relative clauses and pronouns without a referent."""
     asked = text.removeprefix("Is it true ")
     if not SHORTEST <= len(text.split()) <= LONGEST or len(_RELATIVES.findall(asked)) > MOST_RELATIVES:
         return False
@@ -23,12 +23,12 @@ def reads_well(text: str) -> bool:
 
 
 def names_any(text: str, names: Iterable[str]) -> bool:
-    """Whether one of the names stands in a text, word for word."""
+    """Whether a text contains one of the names, word for word."""
     searched = f" {_NOT_WORD.sub(' ', text).lower()} "
     return any(f" {_NOT_WORD.sub(' ', name).strip().lower()} " in searched for name in names)
 
 
 def fingerprint(text: str) -> str:
-    """What two texts have in common that differ in nothing but case, punctuation and articles."""
+    """Normalise a text: equal for texts that differ only in case, punctuation and articles."""
     words = _NOT_WORD.sub(" ", text.lower()).split()
     return " ".join(word for word in words if word not in {"a", "an", "the"})

@@ -1,9 +1,9 @@
-"""Questions made from drafts: for an entity, for a year, for a yes or a no, for the first of two.
+"""Questions made from drafts: for an entity, a year, yes or no, or the first of two.
 
 in place    "A was directed by a filmmaker who was born in which city?"         the entity that the draft asks for
 year        "In what year was the club that A played for founded?"
-yes or no   "Was A born before B?"  "Is it true that A played for ...?"         no, where the statement was refuted
-first       "Who was born first, A or B?\"
+yes or no   "Was A born before B?"  "Is it true that A played for ...?"         no if the statement was refuted
+first       "Who was born first, A or B?"
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question's text and its answer; `draft` is what it was made of, with what the answer rests on."""
+    """A question and its answer; `draft` is its source, with the facts that the answer rests on."""
 
     text: str
     answer: str
@@ -29,14 +29,14 @@ class Question:
 
 
 def in_place(draft: Draft, pages: Sequence[Page]) -> Question | None:
-    """What a draft that asks for an entity amounts to."""
+    """The question of a draft that asks for an entity; None for another draft."""
     if draft.asked is None:
         return None
     return Question(draft.question, pages[draft.asked].name, draft)
 
 
 def yes_or_no(draft: Draft, *, holds: bool) -> Question:
-    """Whether a statement holds: its copula put first, or asked about as a whole."""
+    """Ask whether a statement is true: its copula first, or "Is it true that"."""
     subject, said = (_text(parts) for parts in (draft.subject, draft.predicate))
     verb, _, rest = said.partition(" ")
     if verb in COPULAS and len(subject.split()) <= 12 and draft.kind != TREE:
@@ -47,7 +47,7 @@ def yes_or_no(draft: Draft, *, holds: bool) -> Question:
 
 
 def year(draft: Draft, pages: Sequence[Page]) -> Question | None:
-    """When what a bridge speaks of began: it has a role for a subject, and rests on two pages."""
+    """Ask when the subject of a bridge of two pages was founded."""
     if draft.kind != BRIDGE or len(draft.order) != 2:
         return None
     page = pages[draft.order[1]]
@@ -62,7 +62,7 @@ def year(draft: Draft, pages: Sequence[Page]) -> Question | None:
 
 
 def first(draft: Draft, pages: Sequence[Page]) -> Question | None:
-    """Which of two was first, where both are named and it was not in the same year."""
+    """Ask which of two named pages was first, unless their years are equal."""
     if draft.kind != COMPARISON or len(draft.order) != 2:
         return None
     one, two = (pages[number] for number in draft.order)

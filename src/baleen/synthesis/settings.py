@@ -1,4 +1,4 @@
-"""What a synthesis is asked for."""
+"""Settings of a synthesis."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ def _labels() -> Mapping[str, float]:
 
 @dataclass(frozen=True)
 class SynthesisConfig:
-    """Shares are aims: what a corpus cannot give is made up for by the rest, and the report says so.
+    """Shares are targets: if a corpus lacks one kind, others make up for it.
 
-    `questions` is the share of questions among all, and `gaps` that of those among them that leave a name, a year or a
-    number out of a statement; `unnamed` the share of chains and trees that name none of their pages;
-    `solved` the share to keep of those that a single search over words solves, with every gold passage among its first
-    `solved_depth`.  A page that more than `max_mentions` others mention is not described: "a country in Europe" says little.
-    A page may start at most `per_page` claims.
+    `questions`: share of questions.  `gaps`: share of questions that leave out a name, year or number.
+    `unnamed`: share of chains and trees that name none of their pages.  `solved`: share to keep of claims that one word
+    search solves, with all gold passages in its top `solved_depth`.  `max_mentions`: a page with more mentions is not
+    described, since "a country in Europe" says little.  `per_page`: maximum number of claims that start at a page.
     """
 
     limit: int = 1000
@@ -68,7 +67,7 @@ class SynthesisConfig:
                 raise ConfigError(f"shares of {name} {shares}; expected numbers from 0 on, one of them above 0")
 
     def balanced(self) -> SynthesisConfig:
-        """The same with equal shares of the hops, kinds and labels that have one."""
+        """Give equal shares to all hops, kinds and labels that have one."""
         return replace(self, hops=_equal(self.hops), kinds=_equal(self.kinds), labels=_equal(self.labels))
 
 

@@ -1,7 +1,7 @@
-"""What a single search finds: the rank of the hardest gold passage of each claim by its words (BM25).
+"""The worst rank of a claim's gold passages in one BM25 search.
 
-Claims whose every passage is found at once teach nothing about hops.  Words that more than one passage in `COMMON` holds
-are left out: they are most of the work and move few ranks.
+Claims whose passages are all found at once teach nothing about hops.  Words in more than one passage of `COMMON` are
+ignored: they cost most of the time and change few ranks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ K1, B = 1.2, 0.75
 
 
 class SingleHop:
-    """An inverted file over passages, for asking how well a plain search does."""
+    """A BM25 index over passages."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._vocabulary: dict[str, int] = {}
@@ -32,7 +32,7 @@ class SingleHop:
         self._index(np.array(lengths, np.int64), np.concatenate(chunks) if chunks else np.zeros(0, np.int32))
 
     def _index(self, lengths: npt.NDArray[np.int64], words: npt.NDArray[np.int32]) -> None:
-        """Postings by word: which passages hold it, and what it is worth there."""
+        """Build the postings of each word: its passages and its score in each."""
         passages = np.repeat(np.arange(self.passages, dtype=np.int64), lengths)
         keys, counts = np.unique(words.astype(np.int64) * max(self.passages, 1) + passages, return_counts=True)
         word, self._holders = np.divmod(keys, max(self.passages, 1))
@@ -45,7 +45,7 @@ class SingleHop:
         self._rare = frequency * COMMON <= max(self.passages, COMMON)
 
     def hardest_ranks(self, texts: Sequence[str], gold: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
-        """For each text the rank (from 1) of the gold passage that a search for it finds last."""
+        """Worst rank, from 1, of each text's gold passages."""
         words = [self._query(text) for text in texts]
         ranks: npt.NDArray[np.int64] = _hardest(
             *_ragged(words), *_ragged(gold), self._starts, self._holders, self._worth, self.passages

@@ -1,6 +1,6 @@
-"""Claims and questions out of a graph, drawn until there are as many as were asked for.
+"""Generate claims and questions from a graph.
 
-    graph = read_graph(corpus.read(["docs/"]))
+    graph = read_graph(read_passages(["docs/"]))
     for claim in synthesize(graph, SynthesisConfig(limit=1000)):
         claim.to_json()
 
@@ -30,19 +30,23 @@ from baleen.synthesis.quality import fingerprint, names_any, reads_well
 from baleen.synthesis.settings import SynthesisConfig
 from baleen.synthesis.solving import SingleHop
 
-BATCH = 4096  # claims that are asked of a single search together
-ASKED, DATED, DENIED = 0.7, 0.6, 0.5  # of questions: for an entity where they can be, then for a year or an order; a no
-MOST_ASKED = 6  # times that one word of one sentence may be what a gap is for
-MISSES = 3  # times in a row that a page may come to nothing for a kind and a number of hops before it is left alone
+BATCH = 4096  # claims per batch of searches
+ASKED, DATED, DENIED = (
+    0.7,
+    0.6,
+    0.5,
+)  # shares of questions: for an entity if possible; else for a year or order; answered no
+MOST_ASKED = 6  # questions for the same gap of the same sentence
+MISSES = 3  # failures in a row, per kind and number of hops, after which a page is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Record):
-    """One claim or question with what it rests on: a line of the file that `baleen train` reads.
+    """A claim or question with its sources: a line of the file that `baleen train` reads.
 
-    `gold` and `order` are the same passages, the second in the order of hops; `pieces` says where each run of the text is
-    from, as {"text", "id", "sid"}; `made` says how a claim that is not supported came to be so, or "gap"; `rank` is where a
-    single search over words found the hardest gold passage.
+    `gold` and `order` are the same passages, `order` in the order of hops.  `pieces` has the source of each part of
+    the text, as {"text", "id", "sid"}.  `made` is the change that made a claim false, or "gap".  `rank` is the worst
+    rank of a gold passage in one word search.
     """
 
     id: str
@@ -60,8 +64,8 @@ class Claim(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A draft as it came out: its text, and its label or its answer."""
+class _Candidate:
+    """A draft as a statement or question, with its label or answer."""
 
     text: str
     kind: str
@@ -72,7 +76,7 @@ class _Made:
 
 
 class Synthesizer:
-    """Draws drafts, turns them, and keeps what is good."""
+    """Drafts claims, turns them into statements or questions, and keeps the good ones."""
 
     def __init__(self, graph: Graph, config: SynthesisConfig, avoided: Avoided | None = None) -> None:
         self.graph, self.config, self.avoided = graph, config, avoided or Avoided()
@@ -96,7 +100,7 @@ class Synthesizer:
         self.dropped: Counter[str] = Counter()
 
     def claims(self) -> Iterator[Claim]:
-        """As many as the settings ask for, or as the corpus gives."""
+        """Yield up to `limit` claims; fewer if the corpus has no more."""
         search, made = SingleHop(track(self.graph.texts, "indexing words", unit="passages")), 0
         with progress("synthesizing", self.config.limit, "claims") as bar:
             for batch in self._batches():
@@ -111,14 +115,14 @@ class Synthesizer:
                     made += 1
                     bar.advance()
 
-    def _batches(self) -> Iterator[list[_Made]]:
-        batch: list[_Made] = []
+    def _batches(self) -> Iterator[list[_Candidate]]:
+        batch: list[_Candidate] = []
         kinds, hops = self.config.kinds, self.config.hops
         shares = {(kind, number): kinds[kind] * hops[number] for kind in kinds for number in hops}
         cells = {cell: share for cell, share in shares.items() if share}
         while cells:
             cell = _drawn(cells, self._rng)
-            made = self._made(*cell)
+            made = self._candidate(*cell)
             if made is None:
                 del cells[cell]
                 continue
@@ -129,8 +133,8 @@ class Synthesizer:
         if batch:
             yield batch
 
-    def _made(self, kind: str, hops: int) -> _Made | None:
-        """Something of one kind and length; None where no more is to be had."""
+    def _candidate(self, kind: str, hops: int) -> _Candidate | None:
+        """Make a claim of one kind and length; None when no page is left."""
         deck = self._decks[kind, hops]
         while (number := deck.draw()) is not None:
             made = self._draw(kind, hops, number)
@@ -139,8 +143,8 @@ class Synthesizer:
                 return made
         return None
 
-    def _draw(self, kind: str, hops: int, number: int) -> _Made | None:
-        """A draft about one page, turned and looked over."""
+    def _draw(self, kind: str, hops: int, number: int) -> _Candidate | None:
+        """Draft about one page, turn the draft into a claim or question, and check it."""
         rng, config = self._rng, self.config
         question = rng.random() < config.questions
         gapped = question and kind != COMPARISON and config.gaps > 0 and rng.random() < config.gaps
@@ -149,21 +153,25 @@ class Synthesizer:
         draft = self.drafter.draft(kind, self.graph.pages[number], hops, rng, named=named, ask=ask)
         turn = self._gap if gapped else self._question if question else self._statement
         made = None if draft is None else turn(draft)
-        if made is None or self._starts[made.draft.order[0]] >= config.per_page or not self._good(made):
+        if made is None or self._starts[made.draft.order[0]] >= config.per_page or not self._accept(made):
             return None
         self._starts[made.draft.order[0]] += 1
         return made
 
-    def _statement(self, draft: Draft) -> _Made | None:
+    def _statement(self, draft: Draft) -> _Candidate | None:
         label = _drawn(self.config.labels, self._rng)
         if label == SUPPORTED:
-            return _Made(draft.text, draft.kind, draft, SUPPORTED)
+            return _Candidate(draft.text, draft.kind, draft, SUPPORTED)
         turn = self.falsifier.refute if label == REFUTED else self.falsifier.unsettle
         false = turn(draft, self._rng)
-        return None if false is None else _Made(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
+        return (
+            None
+            if false is None
+            else _Candidate(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
+        )
 
-    def _gap(self, draft: Draft) -> _Made | None:
-        """A question with a gap; what one page says is not asked for over and over."""
+    def _gap(self, draft: Draft) -> _Candidate | None:
+        """Make a question with a gap; the same gap of a sentence is asked for a limited number of times."""
         asked = gap(draft, self.graph.pages, self.graph.texts.__getitem__, self._rng)
         if asked is None:
             return None
@@ -172,20 +180,20 @@ class Synthesizer:
         self._asked[said] += 1
         if self._asked[said] > MOST_ASKED:
             return None
-        return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer, made=GAP)
+        return _Candidate(asked.text, draft.kind, asked.draft, answer=asked.answer, made=GAP)
 
-    def _question(self, draft: Draft) -> _Made | None:
+    def _question(self, draft: Draft) -> _Candidate | None:
         asked = questions.in_place(draft, self.graph.pages)
         if asked is None and self._rng.random() < DATED:
             asked = questions.year(draft, self.graph.pages) or questions.first(draft, self.graph.pages)
         if asked is not None:
-            return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer)
+            return _Candidate(asked.text, draft.kind, asked.draft, answer=asked.answer)
         false = self.falsifier.refute(draft, self._rng) if self._rng.random() < DENIED else None
         asked = questions.yes_or_no(draft if false is None else false.draft, holds=false is None)
-        return _Made(asked.text, draft.kind, asked.draft, answer=asked.answer, made=false.how if false else None)
+        return _Candidate(asked.text, draft.kind, asked.draft, answer=asked.answer, made=false.how if false else None)
 
-    def _good(self, made: _Made) -> bool:
-        """Look over what was made, and count what is wrong with it."""
+    def _accept(self, made: _Candidate) -> bool:
+        """Check a claim, and count the reason if it is dropped."""
         names = [self.graph.pages[number].name for number in made.draft.hidden]
         if not reads_well(made.text):
             return self._drop("does not read well")
@@ -207,7 +215,7 @@ class Synthesizer:
         page, sid = part.lender or (part.page, part.sid)
         return {"text": part.text.strip(), "id": self.graph.pages[page].pid, "sid": sid}
 
-    def _claim(self, number: int, made: _Made, rank: int) -> Claim:
+    def _claim(self, number: int, made: _Candidate, rank: int) -> Claim:
         pids = [page.pid for page in (self.graph.pages[each] for each in made.draft.order)]
         pieces = tuple(self._piece(part) for part in made.draft.parts if part.page != GLUE)
         facts = sorted((made.draft.order.index(page), sid) for page, sid in made.draft.facts)
@@ -228,7 +236,7 @@ class Synthesizer:
 
 
 class _Deck:
-    """Pages in random order, shuffled again when all were drawn; one that misses too often in a row is not drawn again."""
+    """Pages in random order, reshuffled when used up; a page that fails too often in a row is dropped."""
 
     def __init__(self, numbers: Sequence[int], rng: random.Random) -> None:
         self._numbers, self._rng = list(numbers), rng
@@ -242,7 +250,7 @@ class _Deck:
         return self._left.pop() if self._left else None
 
     def note(self, number: int, *, hit: bool) -> None:
-        """Whether something came of a page."""
+        """Record whether a page gave a claim."""
         self._misses[number] = 0 if hit else self._misses[number] + 1
 
 
@@ -250,12 +258,12 @@ def _drawn(shares: Any, rng: random.Random) -> Any:
     return rng.choices(list(shares), list(shares.values()))[0]
 
 
-def _gives_away(made: _Made) -> bool:
-    """Whether a question's answer stands in it; "yes" and years do not count."""
+def _gives_away(made: _Candidate) -> bool:
+    """Whether a question contains its answer, unless that is "yes" or "no"."""
     answer = made.answer
     return answer is not None and answer not in {questions.YES, questions.NO} and names_any(made.text, [answer])
 
 
 def synthesize(graph: Graph, config: SynthesisConfig, avoided: Avoided | None = None) -> Iterator[Claim]:
-    """The claims of a graph by some settings."""
+    """Generate the claims of a graph."""
     return Synthesizer(graph, config, avoided).claims()

@@ -1,4 +1,4 @@
-"""What a synthesis came to: claims and questions by hops, kind and label."""
+"""Counts of synthesized claims and questions by hops, kind and form."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from baleen.core.markdown import markdown_table
 from baleen.data.example import NOT_ENOUGH, REFUTED, SUPPORTED
 from baleen.synthesis.synthesizing import Claim
 
@@ -15,12 +16,12 @@ _FORMS = (SUPPORTED, REFUTED, NOT_ENOUGH, QUESTION, YES_NO)
 
 @dataclass
 class Tallied:
-    """Counts by (hops, kind, form), where a form is a claim's label or the sort of a question."""
+    """Counts by (hops, kind, form); a form is a claim's label or a kind of question."""
 
     cells: Counter[tuple[int, str, str]] = field(default_factory=Counter)
 
     def counting(self, claims: Iterable[Claim]) -> Iterator[Claim]:
-        """The claims themselves, counted as they pass."""
+        """Yield the claims and count them."""
         for claim in claims:
             self.cells[claim.hops, claim.kind, _form(claim)] += 1
             yield claim
@@ -30,7 +31,7 @@ class Tallied:
         return self.cells.total()
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By hops, by kind and by form, each summed over the others."""
+        """Totals by hops, by kind and by form."""
         sums: dict[str, Counter[str]] = {"hops": Counter(), "kind": Counter(), "form": Counter()}
         for (hops, kind, form), count in sorted(self.cells.items()):
             for name, value in (("hops", str(hops)), ("kind", kind), ("form", form)):
@@ -38,17 +39,15 @@ class Tallied:
         return {name: dict(counts) for name, counts in sums.items()}
 
     def table(self) -> str:
-        """A Markdown table: a row for each number of hops and kind, a column for each form."""
+        """Markdown: a row per number of hops and kind, a column per form."""
         rows = sorted({(hops, kind) for hops, kind, _ in self.cells})
-        lines = [f"| hops | kind | {' | '.join(_FORMS)} | all |", f"|---|---|{'---|' * (len(_FORMS) + 1)}"]
-        for hops, kind in rows:
-            lines.append(_row(str(hops), kind, [self.cells[hops, kind, form] for form in _FORMS]))
+        cells = [_row(str(hops), kind, [self.cells[hops, kind, form] for form in _FORMS]) for hops, kind in rows]
         sums = [sum(self.cells[hops, kind, form] for hops, kind in rows) for form in _FORMS]
-        return "\n".join([*lines, _row("all", "", sums)])
+        return markdown_table(["hops", "kind", *_FORMS, "all"], [*cells, _row("all", "", sums)])
 
 
-def _row(hops: str, kind: str, counts: list[int]) -> str:
-    return f"| {hops} | {kind} | {' | '.join(f'{count:,}' for count in [*counts, sum(counts)])} |"
+def _row(hops: str, kind: str, counts: list[int]) -> list[str]:
+    return [hops, kind, *(f"{count:,}" for count in [*counts, sum(counts)])]
 
 
 def _form(claim: Claim) -> str:

@@ -1,4 +1,4 @@
-"""Sets of words, written as running text."""
+"""Word sets, written as running text."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
-"""What a run trains on: collections of passages, and the questions over each, under names that hold across them.
+"""Training data: passages and questions of one or more collections, with ids that are unique across them.
 
-Passages and questions of several collections live side by side, so a pid becomes `collection/pid` and a qid
-`collection/dataset/qid`; `Question` says which collection an example is searched in.
-
-Names in a world: what `follower.py` is over an index, over the passages of a collection that are mined.
-
-names = Names(world)
-names.named(Query("..."), "wiki")               {pid of a passage that is named: pid of the passage that names it}
+A pid becomes `collection/pid`, a qid `collection/dataset/qid`; `Question` names the collection it is searched in.
 """
 
 from __future__ import annotations
@@ -37,17 +31,17 @@ log = logging.getLogger(__name__)
 
 Missing = Literal["fail", "drop"]
 
-SEED = 0  # of what a limit keeps of a file, and a sample of a corpus
+SEED = 0  # for the questions that a limit keeps, and the sample of a corpus
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of questions, in the shape of a dataset.
+    """A file of questions in a dataset's format.
 
-    In training a question of `weight` 0.5 is taken half as often as one of 1, so that a large file need not drown a
-    small one.  `limit` keeps a random part of the file, the same every time.  With `order` "given", questions whose hops
-    the file has in order keep that order, whatever the others are ordered by.  Where `searched` is false, the questions
-    are not searched for, which is what costs: stage 2 of the condenser and the readers alone learn from them.
+    A question of `weight` 0.5 is sampled half as often as one of weight 1.  `limit` keeps a fixed random part of the
+    file.  `order` "given" keeps the file's own hop order, where it has one, whatever the plan's order is.  `searched`
+    false skips retrieval for the questions, the expensive part: only stage 2 of the condenser and the readers learn
+    from them.
     """
 
     dataset: str
@@ -59,17 +53,17 @@ class Source:
 
     def __post_init__(self) -> None:
         if not (0 < self.weight < math.inf):
-            raise ConfigError(f"weight = {self.weight}, which should be above 0; leave the file out to take none of it")
+            raise ConfigError(f"weight = {self.weight}, which should be above 0; to skip the file, leave it out")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit = {self.limit}, which should be at least 1, or left out for the whole file")
 
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """A corpus and the questions over it; paths are relative to the file that names them.
+    """A corpus and its questions; paths are relative to the plan.
 
-    `sample` searches so many passages of the corpus only, for a corpus that is too large to be mined whole: every gold
-    passage of the questions, however many, and others drawn at random, the same every time.
+    `sample` limits the searched passages of a large corpus: all gold passages of the questions, and a fixed random
+    sample of the others.
     """
 
     name: str
@@ -90,7 +84,7 @@ class CollectionPlan:
 
 @dataclass(frozen=True)
 class Question:
-    """An example, where its passages stand, the dataset that it is of, and what its file says of it."""
+    """An example with its collection, its dataset and the settings of its source."""
 
     example: Example
     collection: str
@@ -102,52 +96,52 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Everything of all collections: `passages` by pid, the `pids` of those that are searched, by collection.
+    """`passages` of all collections by pid, the searched `pids` by collection, and the questions.
 
-    `read` are the questions to train on that are not searched for.
+    `unsearched` are training questions that are not searched for.
     """
 
     passages: dict[str, Passage]
     pids: dict[str, list[str]]
     train: list[Question]
     dev: list[Question]
-    read: list[Question] = field(default_factory=list)
+    unsearched: list[Question] = field(default_factory=list)
 
     def passage(self, pid: str) -> Passage:
         return self.passages[pid]
 
     @property
     def weights(self) -> dict[str, float]:
-        """How often questions are trained on, by qid, where that is not 1."""
-        return {each.example.qid: each.weight for each in (*self.train, *self.read) if each.weight != 1}
+        """Sampling weights by qid, where they are not 1."""
+        return {each.example.qid: each.weight for each in (*self.train, *self.unsearched) if each.weight != 1}
 
 
 def load_training_data(plans: Sequence[CollectionPlan], root: Path, missing: Missing = "fail") -> TrainingData:
-    """Read every collection and its questions; `missing` says what a gold passage that no corpus has leads to."""
+    """Read every collection and its questions; `missing` decides about questions whose gold passage the corpus lacks."""
     names = [plan.name for plan in plans]
     if len(set(names)) < len(names):
-        raise ConfigError(f"the collections are named {', '.join(names)}; expected a name for each of them")
-    world = TrainingData({}, {}, [], [])
+        raise ConfigError(f"the collections are named {', '.join(names)}; expected a different name for each")
+    data = TrainingData({}, {}, [], [])
     for plan in plans:
         passages = list(corpus.read_passages([root / file for file in plan.corpus]))
         log.info("%s: %s passages", plan.name, f"{len(passages):,}")
         catalogue = Catalogue.of(passages)
         train, dev = (_questions(plan, part, root, catalogue, missing) for part in (plan.train, plan.dev))
-        searched, read = ([each for each in train if each.searched is whether] for whether in (True, False))
-        named = {passage.pid: passage for passage in (_named(plan.name, each) for each in passages)}
-        sample = _sampled(named, [*searched, *dev], plan)
-        needed = {*sample, *_gold(read)}
-        world.passages.update((pid, passage) for pid, passage in named.items() if pid in needed)
-        world.pids[plan.name] = sample
-        world.train.extend(searched)
-        world.read.extend(read)
-        world.dev.extend(dev)
-    if not world.train:
-        raise DatasetError("there is nothing to train on: no file of questions has a usable example")
-    return world
+        searched, unsearched = ([each for each in train if each.searched is whether] for whether in (True, False))
+        prefixed = {passage.pid: passage for passage in (_prefix_passage(plan.name, each) for each in passages)}
+        sample = _sample(prefixed, [*searched, *dev], plan)
+        needed = {*sample, *_gold(unsearched)}
+        data.passages.update((pid, passage) for pid, passage in prefixed.items() if pid in needed)
+        data.pids[plan.name] = sample
+        data.train.extend(searched)
+        data.unsearched.extend(unsearched)
+        data.dev.extend(dev)
+    if not data.train:
+        raise DatasetError("there is nothing to train on: no file of training questions has a usable example")
+    return data
 
 
-def _named(collection: str, passage: Passage) -> Passage:
+def _prefix_passage(collection: str, passage: Passage) -> Passage:
     return dataclasses.replace(passage, pid=f"{collection}/{passage.pid}")
 
 
@@ -155,55 +149,55 @@ def _gold(questions: Iterable[Question]) -> set[str]:
     return {pid for question in questions for pid in question.example.gold}
 
 
-def _sampled(passages: Mapping[str, Passage], questions: Iterable[Question], plan: CollectionPlan) -> list[str]:
-    """As many as the plan searches, in their order: the gold ones, and of the others as many as there is room for."""
+def _sample(passages: Mapping[str, Passage], questions: Iterable[Question], plan: CollectionPlan) -> list[str]:
+    """The searched pids, in corpus order: all gold ones, and a sample of the others up to `plan.sample`."""
     pids = list(passages)
     if plan.sample is None or plan.sample >= len(pids):
         return pids
     gold = _gold(questions)
     room = max(0, plan.sample - len(gold))
-    shuffled = np.random.default_rng(SEED).permutation(len(pids)).tolist()  # whatever is gold, others come in one order
+    shuffled = np.random.default_rng(SEED).permutation(len(pids)).tolist()  # one order, whichever are gold
     drawn = set(islice((pids[row] for row in shuffled if pids[row] not in gold), room))
     kept = [pid for pid in pids if pid in drawn or pid in gold]
-    log.info("%s: %s passages are searched, %s of them gold", plan.name, f"{len(kept):,}", f"{len(gold):,}")
+    log.info("%s: searching %s passages, %s of them gold", plan.name, f"{len(kept):,}", f"{len(gold):,}")
     return kept
 
 
 def _questions(
     plan: CollectionPlan, sources: Iterable[Source], root: Path, catalogue: Catalogue, missing: Missing
 ) -> list[Question]:
-    """Of one part of a plan; a question may stand in one file only."""
+    """Read the questions of `sources`; an id may occur in one file only."""
     questions: dict[str, Question] = {}
     for source in sources:
         examples, report = resolve_gold(read_examples(source.dataset, root / source.file), catalogue, missing)
-        _tell(source, len(examples), report)
-        for each in _limited(examples, source):
-            placed = _placed(plan.name, source.dataset, each)
-            if placed.qid in questions:
-                raise DatasetError(f"{source.file}: the id {each.qid!r} of {source.dataset} stands in another file too")
-            ordered = source.order == "given" and bool(placed.order)
-            questions[placed.qid] = Question(placed, plan.name, source.dataset, source.weight, ordered, source.searched)
+        _log_counts(source, len(examples), report)
+        for each in _limit(examples, source):
+            prefixed = _prefix_example(plan.name, source.dataset, each)
+            if prefixed.qid in questions:
+                raise DatasetError(f"{source.file}: the id {each.qid!r} of {source.dataset} is in another file too")
+            ordered = source.order == "given" and bool(prefixed.order)
+            questions[prefixed.qid] = Question(
+                prefixed, plan.name, source.dataset, source.weight, ordered, source.searched
+            )
     return list(questions.values())
 
 
-def _limited(examples: list[Example], source: Source) -> list[Example]:
-    """As many as the source allows, in their order, whichever other files there are."""
+def _limit(examples: list[Example], source: Source) -> list[Example]:
+    """A fixed random part of the examples, in file order."""
     if source.limit is None or source.limit >= len(examples):
         return examples
-    log.info("%s: %s of them are taken", source.file, f"{source.limit:,}")
+    log.info("%s: using %s of them", source.file, f"{source.limit:,}")
     rows = np.random.default_rng(SEED).choice(len(examples), source.limit, replace=False)
     return [examples[row] for row in sorted(rows)]
 
 
-def _tell(source: Source, count: int, report: GoldReport) -> None:
+def _log_counts(source: Source, count: int, report: GoldReport) -> None:
     log.info("%s: %s questions of %s", source.file, f"{count:,}", source.dataset)
     if report.dropped:
-        log.warning(
-            "%s: %s questions were left out for gold passages that the corpus lacks", source.file, len(report.dropped)
-        )
+        log.warning("%s: dropped %s questions whose gold passages the corpus lacks", source.file, len(report.dropped))
 
 
-def _placed(collection: str, dataset: str, example: Example) -> Example:
+def _prefix_example(collection: str, dataset: str, example: Example) -> Example:
     return dataclasses.replace(
         example,
         qid=f"{collection}/{dataset}/{example.qid}",
@@ -214,26 +208,32 @@ def _placed(collection: str, dataset: str, example: Example) -> Example:
 
 
 class TitleMentions:
-    """The names of all passages of a world, each collection's for itself; what a passage names is looked up once."""
+    """Passages that a query mentions by title, over the searched passages of each collection.
 
-    def __init__(self, world: TrainingData) -> None:
-        self._world = world
-        self._bearers: dict[str, dict[str, list[str]]] = {}
-        for collection, pids in world.pids.items():
+    The counterpart of `hops.mentions.MentionBoost`, which looks titles up in an index.
+
+        mentions = TitleMentions(data)
+        mentions.mentioned(Query("..."), "wiki")        {mentioned pid: pid of the passage that mentions it}
+    """
+
+    def __init__(self, data: TrainingData) -> None:
+        self._data = data
+        self._by_title: dict[str, dict[str, list[str]]] = {}
+        for collection, pids in data.pids.items():
             found: dict[str, list[str]] = defaultdict(list)
             for pid in pids:
-                for name in title_names(world.passage(pid).title):
+                for name in title_names(data.passage(pid).title):
                     found[name].append(pid)
-            self._bearers[collection] = found
-        self._in_passage = cache(self._look_through)
+            self._by_title[collection] = found
+        self._in_passage = cache(self._mentioned_in)
 
-    def named(self, query: Query, collection: str) -> dict[str, str]:
-        """What a query and the passages that carry its facts name, with what names each; see `named_by`."""
-        return find_mentioned(query, partial(self._of, collection), partial(self._in_passage, collection))
+    def mentioned(self, query: Query, collection: str) -> dict[str, str]:
+        """Passages mentioned by the query or by a passage of its facts, with the source of each; see `find_mentioned`."""
+        return find_mentioned(query, partial(self._titled, collection), partial(self._in_passage, collection))
 
-    def _of(self, collection: str, names: Sequence[str]) -> list[Sequence[str]]:
-        found = (self._bearers[collection].get(name, ()) for name in names)
+    def _titled(self, collection: str, names: Sequence[str]) -> list[Sequence[str]]:
+        found = (self._by_title[collection].get(name, ()) for name in names)
         return [pids if len(pids) <= MAX_SAME_TITLE else () for pids in found]
 
-    def _look_through(self, collection: str, pid: str) -> tuple[str, ...]:
-        return tuple(mentioned_in(self._world.passage(pid), partial(self._of, collection)))
+    def _mentioned_in(self, collection: str, pid: str) -> tuple[str, ...]:
+        return tuple(mentioned_in(self._data.passage(pid), partial(self._titled, collection)))

@@ -1,9 +1,8 @@
-"""On which machine, with which versions and of which commit a run is done: `environment.json`, beside its plan.
+"""`environment.json` beside the plan of a run: machine, versions and commit.
 
     {"environments": [{"date": "2026-11-15", "cpu": ..., "device": "NVIDIA H200", "torch": ..., "commit": ..., ...}]}
 
-A run that goes on elsewhere, or after a change of the code, gets another entry; one that goes on as it was gets none.
-Nothing of this counts when a run is taken up again.
+A run that resumes in another environment adds an entry.  Entries never keep a run from resuming.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from baleen.models.checkpoint import read_json
 from baleen.training.stages import write_json
 
 ENVIRONMENT = "environment.json"
-COMMIT = "BALEEN_COMMIT"  # of sources that were copied without their repository
+COMMIT = "BALEEN_COMMIT"  # environment variable: the commit of sources without a repository
 _SOURCES = Path(__file__).resolve().parents[1]
-_PATIENCE = 10  # seconds that git may take
+_GIT_TIMEOUT = 10  # seconds
 
 Environment = Mapping[str, Any]
 
 
 def environment(device: torch.device, processes: int = 1) -> dict[str, Any]:
-    """Where this process runs: its machine, the device that it computes on, the versions, and the commit of its code.
+    """The machine, the device, the versions, and the commit of the code.
 
-    `changed` says whether the sources differ from the commit; None where that is not known, as is `commit`.
+    `changed` says whether the sources differ from the commit.  `commit` and `changed` are None if unknown.
     """
     return {
         **machine_info(),
@@ -49,9 +48,9 @@ def device_name(device: torch.device) -> str:
 
 
 def commit(sources: Path = _SOURCES) -> dict[str, Any]:
-    """The commit that `sources` are of, and whether they were `changed` since; what BALEEN_COMMIT says comes first.
+    """The commit of `sources`, and whether they changed since; BALEEN_COMMIT comes first.
 
-    A repository that the sources merely lie in, as an installed package lies in somebody's project, is not theirs.
+    The commit of a repository that does not track the sources, such as the project of a virtual environment, is ignored.
     """
     if os.environ.get(COMMIT):
         return {"commit": os.environ[COMMIT], "changed": None}
@@ -62,25 +61,25 @@ def commit(sources: Path = _SOURCES) -> dict[str, Any]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says there; None without git, without a repository, or without an answer in good time."""
+    """Output of git, or None if it fails or takes too long."""
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_TIMEOUT)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
 
 
 def note_environment(root: Path, found: Environment) -> None:
-    """Add an environment to those of the run in `root`, unless the last one is the same but for its date."""
+    """Add an environment to the run in `root`, unless the last one differs only in its date."""
     known = read_environments(root)
-    if known and _undated(known[-1]) == _undated(found):
+    if known and _without_date(known[-1]) == _without_date(found):
         return
     write_json(root / ENVIRONMENT, {"environments": [*known, found]})
 
 
 def read_environments(root: Path) -> list[Environment]:
-    """Where a run was done, in order; nothing where it does not say, or nothing that can be read."""
+    """The environments of a run, in order; none if the file is missing or broken."""
     try:
         found = read_json(root / ENVIRONMENT).get("environments", [])
     except CheckpointError:
@@ -88,5 +87,5 @@ def read_environments(root: Path) -> list[Environment]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _undated(found: Environment) -> dict[str, Any]:
+def _without_date(found: Environment) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "date"}

@@ -1,12 +1,12 @@
-"""What training minimises: pure, differentiable functions over scores.
+"""Loss functions: pure, differentiable functions of scores.
 
     ranking_loss            a positive against its own negatives; with one negative, the paper's loss for retrievers
-    in_batch_loss           a positive against every passage of the batch that is not known to be another positive
+    in_batch_loss           a positive against every passage of the batch that is not another known positive
     sentence_loss           each positive sentence against the negatives of its example: condenser, stage 1
-    fact_loss               that, and whether each fact is one: condenser, stage 2
+    fact_loss               the same, plus a binary loss per fact: condenser, stage 2
     label_loss, span_loss   readers
 
-Every loss is a mean over the examples that say something; where none does, it is 0 and still has a gradient.
+Every loss is a mean over the examples that have a label; without any it is 0, with a gradient.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 
 def ranking_loss(scores: Tensor, temperature: float = 1.0) -> Tensor:
-    """Cross-entropy of column 0 against the others: scores (B, 1 + n) with each row's positive first."""
+    """Cross-entropy of column 0 against the others: scores (B, 1 + n), positive first."""
     return cross_entropy(scores / temperature, scores.new_zeros(len(scores), dtype=torch.long))
 
 
 def in_batch_loss(scores: Tensor, targets: Tensor, forbidden: Tensor, temperature: float = 1.0) -> Tensor:
-    """Cross-entropy of each row's target column against all other columns that are allowed.
+    """Cross-entropy of each row's target column against all allowed columns.
 
-    `scores` (B, P) is of every query with every passage of the batch, `targets` (B,) int64 names each row's positive,
-    and `forbidden` (B, P) bool the columns that must not count as its negatives, such as its other positives.
+    `scores` (B, P) of every query with every passage of the batch, `targets` (B,) int64 the columns of the positives,
+    `forbidden` (B, P) bool the columns that must not count as negatives, such as other positives.
     """
     return cross_entropy(scores.masked_fill(forbidden, -torch.inf) / temperature, targets)
 
 
 def sentence_loss(scores: Tensor, examples: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of each positive against all negatives of its example, averaged by example and then over examples.
+    """Cross-entropy of each positive against all negatives of its example, averaged per example, then over examples.
 
-    All of a batch's sentences stand end to end: `scores` (S,), `examples` (S,) int64 for whose they are, and `labels`
-    (S,) bool for the positives.
+    All sentences of a batch end to end: `scores` (S,), `examples` (S,) int64 the example of each, `labels` (S,) bool
+    the positives.
     """
     same = examples.unsqueeze(1) == examples  # (S, S)
-    rivals = scores.expand(len(scores), -1).masked_fill(~(same & ~labels), -torch.inf)  # (S, S)
+    negatives = scores.expand(len(scores), -1).masked_fill(~(same & ~labels), -torch.inf)  # (S, S)
     own = scores.unsqueeze(1)
-    losses = torch.cat([own, rivals], dim=1).logsumexp(dim=1) - scores  # (S,)
+    losses = torch.cat([own, negatives], dim=1).logsumexp(dim=1) - scores  # (S,)
     weights = labels / (same & labels).sum(dim=1).clamp(min=1)  # the positives of an example share its weight of 1
     return (losses * weights).sum() / weights.sum().clamp(min=1)
 
 
 def fact_loss(scores: Tensor, examples: Tensor, labels: Tensor, weight: float = 1.0) -> Tensor:
-    """`sentence_loss`, plus `weight` times the binary cross-entropy of every fact, which sets where 0 lies."""
+    """`sentence_loss`, plus `weight` times the binary cross-entropy of every fact, which calibrates score 0."""
     binary = binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
     return sentence_loss(scores, examples, labels) + weight * binary
 
@@ -56,11 +56,11 @@ def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def span_loss(starts: Tensor, ends: Tensor, spans: Tensor, valid: Tensor, tokens: Tensor | None = None) -> Tensor:
-    """The negative log of the probability that any acceptable span is chosen.
+    """Negative log-likelihood of choosing any acceptable span.
 
-    `starts` and `ends` (B, T) score each token as the first and the last one of the answer; `spans` (B, S, 2) int64
-    holds first and last tokens, `valid` (B, S) bool which of them are real, `tokens` (B, T) bool which tokens may be
-    part of an answer.  Rows without a real span are left out of the mean.
+    `starts` and `ends` (B, T) score each token as first and last token of the answer.  `spans` (B, S, 2) int64 are
+    acceptable first and last tokens, `valid` (B, S) bool masks the real spans, `tokens` (B, T) bool the tokens that may
+    be part of an answer.  Rows without a real span do not count.
     """
     first, last = (_log_probabilities(scores, tokens) for scores in (starts, ends))  # (B, T) both
     likelihoods = first.gather(1, spans[..., 0]) + last.gather(1, spans[..., 1])  # (B, S)
@@ -73,5 +73,5 @@ def _log_probabilities(scores: Tensor, tokens: Tensor | None) -> Tensor:
 
 
 def _mean(values: Tensor, rows: Tensor) -> Tensor:
-    """The mean of `values` (B,) over the `rows` (B,) bool that count; 0 where none does."""
+    """Mean of `values` (B,) over the True `rows` (B,) bool; 0 without any."""
     return torch.where(rows, values, 0.0).sum() / rows.sum().clamp(min=1)

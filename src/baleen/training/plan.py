@@ -1,34 +1,27 @@
-"""How the retrievers of a run are trained, or which one is taken as it is: the [retriever] of a plan.
-
-How the cross-encoder of a run is trained: the [reading] of a plan.
-
-A run's plan: what `baleen train CONFIG.toml` reads.
+"""The plan of a run: the TOML file that `baleen train CONFIG.toml` reads.
 
     hops = 4
-    missing = "drop"                    a gold passage that the corpus lacks: "fail", or leave its question out
+    missing = "drop"                    for a gold passage that the corpus lacks: "fail", or drop its question
 
-    [[collections]]                     a corpus, and questions over it
+    [[collections]]                     a corpus and its questions: CollectionPlan
     name = "wiki"
     corpus = ["wiki.jsonl.gz"]
-    train = [{ dataset = "hover", file = "hover_train.json" }]      Source: weight, limit, order and searched beside
+    train = [{ dataset = "hover", file = "hover_train.json" }]      Source; also weight, limit, order, searched
     dev = [{ dataset = "hover", file = "hover_dev.json" }]
-    sample = 100_000                    search so many of its passages only; may be left out
+    sample = 100_000                    optional: search this many of its passages only
 
     [retriever]                         RetrieverPlan; [retriever.encoder], [retriever.training], [retriever.learning]
-    [reading]                           ReadingPlan; [reading.first], [reading.training], [reading.learning]; may be left out
+    [reading]                           optional: CrossEncoderPlan; [reading.first], [reading.training], [reading.learning]
 
-A plan that is another but for a few settings says whose they are otherwise, and those few:
+A plan can extend another one; tables are merged key by key, lists such as the collections are replaced:
 
-    like = "small.toml"                 a file beside it
+    like = "small.toml"                 a file in the same folder
     [reading.training]
     seed = 1
 
-Tables are taken together key by key, lists such as the collections taken as a whole.
-
-Paths are relative to the file.  A `backbone`, or a retriever that is `ready`, is a folder beside it, or whatever
-`checkpoint.resolve` makes of the name.
-An [ablation] beside them is for `experiments/ablation.py`, and ignored here.
-Every key that is not known is refused with the nearest that is.
+Paths are relative to the file.  A `backbone` or a `ready` retriever is a folder in the same place, or any name that
+`checkpoint.resolve_folder` knows.  `experiments/ablation.py` reads [ablation], which is ignored here.  Unknown keys
+are refused, with the nearest known key.
 """
 
 from __future__ import annotations
@@ -44,35 +37,40 @@ from baleen.core.errors import ConfigError
 from baleen.models.cross_encoder import HEADS, THREE_LABELS, TWO_LABELS, HeadConfig
 from baleen.models.pairs import CrossConfig
 from baleen.models.tokens import EncoderConfig
-from baleen.training.cross_encoder.task import ReadingTraining
+from baleen.training.cross_encoder.task import HeadTraining
 from baleen.training.data import CollectionPlan, Missing
 from baleen.training.loop.config import TrainConfig
 from baleen.training.retriever.batches import RetrieverTraining
 
 Order = Literal["latent", "heuristic", "oracle"]
 
-_NOT_OF_TRAINING = ("ready", "depths")
+# Heads with a stage of their own where backbones are not shared, in order, after "sentences".
+SEPARATE_HEADS = ("facts", "reranker", "verifier", "answerer")
+
+ABLATION, LIKE = "ablation", "like"
+
+_KEYS_WITH_READY = ("ready", "depths")
+# Defaults that are left out of plan.json, so that runs older than these settings can be resumed.
+_OMITTED_DEFAULTS = {"ready": None, "mention_boost": 0.0, "dropout": None}
 
 
 @dataclass(frozen=True)
 class RetrieverPlan:
-    """How retrievers are trained, or which one is `ready`.
+    """How retrievers are trained, or which trained one is used.
 
-    `backbone` is an encoder of Hugging Face, or a retriever of ours to go on from.  `ready` is a retriever of ours, or a
-    model that has one, which is taken as it is: nothing is trained then but what reads what it finds, and of the settings
-    below only `depths` may be set.
+    `backbone` is a Hugging Face encoder, or a retriever of ours to train further.  `ready` is a trained retriever, or a
+    model with one, which is used unchanged: only the cross-encoder is trained, and of the settings below only `depths`
+    may be set.
 
-    `steps` are those of R_1, R_2, ..., the last of which goes on where there are more hops; `final_steps` those of the
-    final retriever.
+    `steps` are the training steps of R_1, R_2, ...; the last number repeats for further hops.  `final_steps` are those
+    of the final retriever.  With `partial`, it also learns from queries that have only some of the facts of a hop, and
+    must find the rest of that hop's passages.
 
-    With `partial`, the final retriever also learns from queries that know a part of what a hop found together, and are to
-    find the rest of it.
-
-    Positives of R_1 lie within `first_depth` of the start's ranking, those of a hop within `positive_depth` of R_t's.
-    Negatives lie within `negative_depth`; of them `negatives_kept` are stored for each query, evenly spread over the
-    ranks, which is more than are drawn of it.  With `per_hop` false, R_1 ranks every hop, which costs one training and
-    one encoding of the corpus instead of one for each hop.  `depths` are how many passages each hop retrieves when the
-    final retriever is measured.
+    Positives of R_1 are within the first `first_depth` passages of the starting ranking, those of hop t within the
+    first `positive_depth` of R_t.  Negatives are within `negative_depth`; `negatives_kept` of them, evenly spread over
+    the ranks, are stored per query for sampling.  With `per_hop` false, R_1 ranks every hop, which saves one training
+    and one encoding of the corpus per hop.  `depths` are the passages retrieved per hop when the final retriever is
+    measured.
     """
 
     backbone: str | None = None
@@ -103,18 +101,18 @@ class RetrieverPlan:
     def _check_origin(self) -> None:
         if self.ready is None and self.backbone is None:
             raise ConfigError(
-                "neither backbone nor ready is given: name an encoder to train from, or a retriever that is trained already"
+                "neither backbone nor ready is given: name an encoder to train from, or a trained retriever to use"
             )
         given = [each.name for each in fields(self) if getattr(self, each.name) != _default(each)]
-        beside = [name for name in given if name not in _NOT_OF_TRAINING]
-        if self.ready is not None and beside:
+        for_training = [name for name in given if name not in _KEYS_WITH_READY]
+        if self.ready is not None and for_training:
             raise ConfigError(
-                f"ready = {self.ready!r} is a retriever to be taken as it is, and {', '.join(beside)} would train one: "
-                "leave out the one or the other"
+                f"ready = {self.ready!r} is used unchanged, but {', '.join(for_training)} would train a retriever: "
+                "leave out one or the other"
             )
 
     def trains(self, turn: int) -> bool:
-        """Whether there is a retriever of this hop's own."""
+        """Whether this hop has its own retriever."""
         return self.order == "latent" and (self.per_hop or turn == 1)
 
 
@@ -122,26 +120,23 @@ def _default(setting: Field[Any]) -> Any:
     return setting.default if setting.default_factory is MISSING else setting.default_factory()
 
 
-APART = ("facts", "reranker", "verifier", "answerer")  # after "sentences", in this order
-
-
 @dataclass(frozen=True)
 class CrossEncoderPlan:
-    """What is trained, from what, and for how long.
+    """How the condenser, the reranker and the readers are trained.
 
-    `backbone` is an encoder of Hugging Face, or a cross-encoder of ours.  With `shared` all heads have one backbone and
-    take turns by `weights`; else each has its own.  A sequence has at most `length` tokens, of which claim and facts
-    take `query_length`.
+    `backbone` is a Hugging Face encoder, or a cross-encoder of ours.  With `shared`, all heads share one backbone and
+    take turns by `weights`; else each has its own.  A sequence has up to `length` tokens, `query_length` of them for
+    claim and facts.
 
-    `depth` passages of each hop are read; negatives of stage 1 and of the reranker lie within the first `negatives` of
-    a hop, the last of which goes on where there are more hops.  `infer` takes sentences of gold passages none of which is
-    known for gold: likely ones by their words for stage 1, and for what comes after it the one that stage 1 likes best.  `labels` are 2 or 3.
-    The verifier reads a share `incomplete` of the claims that have several gold facts with one of them missing.
-    `mention_boost` is what the scores of passages are raised by that a query or a passage which carries a fact names, when
-    what is read is searched for; the model that comes out is set to the same.
+    `depth` passages of each hop are read.  Negatives of stage 1 and of the reranker are within the first `negatives`
+    passages of a hop; the last number repeats for further hops.  `infer` labels one sentence of each gold passage that
+    has no gold sentence: by word overlap for stage 1, by the scores of stage 1 for later stages.  `labels` is 2 or 3.
+    A share `incomplete` of the claims with several gold facts reach the verifier without one of them.
+    `mention_boost` is added to the scores of mentioned passages when training data is retrieved, and is saved with the
+    trained model.
 
-    `first` is how stage 1 is trained before the others (and with `shared` the reranker beside it), `training` how the
-    rest is; where heads are apart, `facts`, `reranker`, `verifier` and `answerer` may each have a training of its own.
+    `first` trains stage 1 (with `shared`, and the reranker), `training` the rest.  Without `shared`, `facts`,
+    `reranker`, `verifier` and `answerer` may each have their own training settings.
     """
 
     backbone: str
@@ -161,7 +156,7 @@ class CrossEncoderPlan:
     reranker: TrainConfig | None = None
     verifier: TrainConfig | None = None
     answerer: TrainConfig | None = None
-    learning: ReadingTraining = field(default_factory=ReadingTraining)
+    learning: HeadTraining = field(default_factory=HeadTraining)
 
     def __post_init__(self) -> None:
         if self.labels not in (2, 3):
@@ -179,9 +174,9 @@ class CrossEncoderPlan:
                 raise ConfigError(f"weights: there is no head '{head}'; known are {', '.join(HEADS)}")
             if weight < 1:
                 raise ConfigError(f"weights: {head} = {weight}, which should be at least 1")
-        own = [head for head in APART if getattr(self, head) is not None]
+        own = [head for head in SEPARATE_HEADS if getattr(self, head) is not None]
         if self.shared and own:
-            raise ConfigError(f"{own[0]} has a training of its own, which it can have only with shared = false")
+            raise ConfigError(f"{own[0]} has its own training settings, which need shared = false")
         _ = self.inputs
 
     @property
@@ -195,11 +190,11 @@ class CrossEncoderPlan:
 
     @property
     def stages(self) -> list[str]:
-        """In the order in which they are done."""
-        return ["rankings", "sentences", "scores", *(["reading"] if self.shared else APART)]
+        """Names of the stages, in order."""
+        return ["rankings", "sentences", "scores", *(["reading"] if self.shared else SEPARATE_HEADS)]
 
     def stage(self, head: str) -> str:
-        """The stage whose checkpoint has the head as it comes out at the end."""
+        """The stage whose checkpoint holds the trained head."""
         return "reading" if self.shared else head
 
     def training_of(self, head: str) -> TrainConfig:
@@ -208,22 +203,17 @@ class CrossEncoderPlan:
 
     @property
     def trainings(self) -> dict[str, TrainConfig]:
-        """Every training that is done, by the way to its settings."""
-        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in APART}
+        """Settings of every training, by their path in the plan."""
+        rest = {} if self.shared else {f"reading.{head}": self.training_of(head) for head in SEPARATE_HEADS}
         return {"reading.first": self.first, **(rest or {"reading.training": self.training})}
 
     def negatives_at(self, hop: int) -> int:
         return self.negatives[min(hop, len(self.negatives)) - 1]
 
 
-ABLATION, LIKE = "ablation", "like"
-# What is not told where a plan does without: runs that were begun before there was such a setting go on.
-_UNTOLD = {"ready": None, "mention_boost": 0.0, "dropout": None}
-
-
 @dataclass(frozen=True)
 class RunPlan:
-    """Everything that a run is made of; `root` is where its paths start."""
+    """A whole plan; its paths are relative to `root`."""
 
     collections: tuple[CollectionPlan, ...]
     retriever: RetrieverPlan
@@ -238,21 +228,21 @@ class RunPlan:
         if not self.collections:
             raise ConfigError("a plan needs at least one of [[collections]]: a corpus and questions over it")
 
-    def backbone(self, name: str) -> str:
-        """A backbone as it is found from anywhere: the folder of that name beside the plan, else the name itself."""
+    def resolve(self, name: str) -> str:
+        """The path of a folder beside the plan, or else the name itself."""
         return str(self.root / name) if (self.root / name).is_dir() else name
 
     @property
-    def placed_retriever(self) -> RetrieverPlan:
-        """The retriever's plan, with what it starts from or takes as it is found from anywhere."""
+    def resolved_retriever(self) -> RetrieverPlan:
+        """The retriever's plan with resolved paths."""
         plan = self.retriever
         if plan.ready is not None:
-            return replace(plan, ready=self.backbone(plan.ready))
+            return replace(plan, ready=self.resolve(plan.ready))
         assert plan.backbone is not None
-        return replace(plan, backbone=self.backbone(plan.backbone))
+        return replace(plan, backbone=self.resolve(plan.backbone))
 
     def check_processes(self, count: int) -> None:
-        """A ConfigError where a batch does not divide between so many processes."""
+        """Raise a ConfigError if a batch cannot be divided between `count` processes."""
         own = {} if self.retriever.ready is not None else {"retriever.training": self.retriever.training}
         trainings = {**own, **(self.reading.trainings if self.reading else {})}
         for name, training in trainings.items():
@@ -262,20 +252,24 @@ class RunPlan:
                     f"{count} processes: change one of them"
                 )
 
-    def told(self) -> dict[str, Any]:
-        """As JSON holds it, without the place of the file; what is not asked for is not told."""
-        return {key: _asked_for(value) for key, value in asdict(self).items() if key != "root"}
+    def to_json(self) -> dict[str, Any]:
+        """JSON values of all settings, without `root` and the omitted defaults."""
+        return {key: _without_defaults(value) for key, value in asdict(self).items() if key != "root"}
 
 
-def _asked_for(value: Any) -> Any:
+def _without_defaults(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key: _asked_for(each) for key, each in value.items() if key not in _UNTOLD or each != _UNTOLD[key]}
+    return {
+        key: _without_defaults(each)
+        for key, each in value.items()
+        if key not in _OMITTED_DEFAULTS or each != _OMITTED_DEFAULTS[key]
+    }
 
 
-def data_of(told: Mapping[str, Any]) -> Any:
-    """Which passages and questions there are, of what `told` says: all about collections but how often each is taken."""
-    return told["missing"], [{**plan, **_unweighted(plan)} for plan in told["collections"]]
+def data_settings(plan: Mapping[str, Any]) -> Any:
+    """The settings of a plan (`to_json`) that decide which passages and questions there are: all but weights."""
+    return plan["missing"], [{**each, **_unweighted(each)} for each in plan["collections"]]
 
 
 def _unweighted(collection: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,30 +277,28 @@ def _unweighted(collection: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_plan(path: Path) -> RunPlan:
-    """The plan in a TOML file."""
+    """Read a plan."""
     settings = {key: value for key, value in read_settings(path).items() if key != ABLATION}
     return replace(from_mapping(RunPlan, settings, str(path)), root=path.parent)
 
 
-def read_settings(path: Path, after: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """What a file says, on what the plan that it is `like` says; `after` are those that led to this one."""
+def read_settings(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Settings of a file, merged with those of the plan that it is `like`; `extended_by` guards against cycles."""
     own = read_toml(path)
     other = own.pop(LIKE, None)
     if other is None:
         return own
     if not isinstance(other, str) or not other or Path(other).name != other or other == "..":
-        raise ConfigError(
-            f"{path}: {LIKE} = {other!r}, which should name a file beside it, as paths are relative to it"
-        )
+        raise ConfigError(f"{path}: {LIKE} = {other!r}, which should name a file in the same folder")
     base = path.with_name(other)
-    if base in (path, *after):
-        raise ConfigError(f"{path}: {LIKE} = {other!r}, which is like this one itself")
-    return _over(read_settings(base, (*after, path)), own)
+    if base in (path, *extended_by):
+        raise ConfigError(f"{path}: {LIKE} = {other!r}, which extends this plan itself")
+    return _merge(read_settings(base, (*extended_by, path)), own)
 
 
-def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with what `own` says in its place, in tables of both key by key."""
-    both = {key: _over(base[key], own[key]) for key in base.keys() & own.keys() if _tables(base[key], own[key])}
+def _merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Override `base` by `own`; tables in both are merged key by key."""
+    both = {key: _merge(base[key], own[key]) for key in base.keys() & own.keys() if _tables(base[key], own[key])}
     return {**base, **own, **both}
 
 

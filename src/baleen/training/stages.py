@@ -1,16 +1,15 @@
-"""Where a run keeps what its stages made: each in a folder of its own, which counts once `done.json` stands in it.
+"""The folder of a run: each stage has a subfolder, which counts as done once it holds `done.json`.
 
-runs/small/
-    plan.json               the settings, resolved
-    retriever-1/            a stage: its outputs, and done.json, written last and by rename
-    ...
+    runs/small/
+        plan.json               the resolved settings
+        retriever-1/            a stage: its outputs, and done.json, written last and by rename
+        ...
 
-Of several processes all do the work of a stage, and the first one writes; a stage that takes one process is done `alone`.
+With several processes, all do the work of a stage and the first one writes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -24,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 
 from baleen.core.config import refuse_removed
 from baleen.core.errors import ConfigError, TrainingError
-from baleen.core.files import write_each, write_records
+from baleen.core.files import lock, write_each, write_records
 from baleen.core.records import Record
 from baleen.training.loop.distributed import Processes
 
@@ -32,19 +31,19 @@ log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Report = Mapping[str, Any]
-Data = Callable[[Mapping[str, Any]], Any]
+DataSettings = Callable[[Mapping[str, Any]], Any]
 
 DONE, PLAN, CHECKPOINT, LOCK = "done.json", "plan.json", "checkpoint", "lock"
 
 
-class Saved(Protocol):
-    """What a stage trains: an encoder or a cross-encoder."""
+class Saveable(Protocol):
+    """An encoder or a cross-encoder."""
 
     def save(self, folder: Path, /) -> None: ...
 
 
 class RunFolder:
-    """The stages of a run, in order; one that is done is skipped.  Every method is called by all `processes` alike."""
+    """The stages of a run, in order.  All `processes` call every method alike."""
 
     def __init__(self, root: Path, stages: Sequence[str], processes: Processes | None = None) -> None:
         self.root, self.stages, self.processes = root, tuple(stages), processes or Processes()
@@ -53,36 +52,38 @@ class RunFolder:
         return self.root / stage
 
     def report(self, stage: str) -> dict[str, Any] | None:
-        """What a stage said when it was done; None while it is not."""
+        """The report of a finished stage, or None."""
         file = self.folder(stage) / DONE
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 
-    def do(self, stage: str, work: Callable[..., Report], *arguments: Any, alone: bool = False) -> dict[str, Any]:
-        """Run `work(folder, *arguments)` unless the stage is done; its report, with the seconds that it took.
+    def run_stage(
+        self, stage: str, work: Callable[..., Report], *arguments: Any, first_process_only: bool = False
+    ) -> dict[str, Any]:
+        """Run `work(folder, *arguments)` unless the stage is done; return its report with the seconds it took.
 
-        A stage that was broken off finds its folder as it left it.  `alone` leaves the work to the first process.
+        The folder of an interrupted stage keeps its files.
         """
         assert stage in self.stages, f"{stage} is not among the stages"
-        known, place = self._agreed_report(stage), f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}"
+        known, place = self._shared_report(stage), f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}"
         if known is not None:
-            log.info("%s: done before", place)
+            log.info("%s: already done", place)
             return known
         folder, start = self.folder(stage), time.monotonic()
-        log.info("%s: %s", place, "goes on" if folder.exists() else "starts")
+        log.info("%s: %s", place, "resuming" if folder.exists() else "starting")
         folder.mkdir(parents=True, exist_ok=True)
-        report = work(folder, *arguments) if self.processes.first or not alone else {}
+        report = work(folder, *arguments) if self.processes.first or not first_process_only else {}
         self.processes.wait()
         if self.processes.first:
             write_json(folder / DONE, {**report, "seconds": round(time.monotonic() - start, 2)})
-        report = self._agreed_report(stage) or {}
-        log.info("%s: done in %s", place, spell(report["seconds"]))
+        report = self._shared_report(stage) or {}
+        log.info("%s: done in %s", place, format_duration(report["seconds"]))
         return report
 
-    def _agreed_report(self, stage: str) -> dict[str, Any] | None:
-        return self.processes.agreed(self.report(stage) if self.processes.first else None)
+    def _shared_report(self, stage: str) -> dict[str, Any] | None:
+        return self.processes.broadcast(self.report(stage) if self.processes.first else None)
 
     def write(self, records: Iterable[Record], file: Path) -> None:
-        """`write_records` by the first process; the others make their records too, as that may take all of them."""
+        """Write records in the first process; the others exhaust theirs, because making them may take all processes."""
         if self.processes.first:
             write_records(records, file)
         else:
@@ -90,104 +91,101 @@ class RunFolder:
         self.processes.wait()
 
     def write_each(self, make: Callable[[Item], Record], items: Sequence[Item], file: Path, doing: str) -> None:
-        """`write_each` of record_files.py by the first process."""
+        """Write `make(item)` for each item in the first process."""
         if self.processes.first:
             write_each(make, items, file, doing)
         self.processes.wait()
 
-    def save(self, model: Saved, folder: Path) -> None:
-        """A model as the checkpoint of the stage of this folder, written by the first process."""
+    def save(self, model: Saveable, folder: Path) -> None:
+        """Save a model as the checkpoint of the stage with this folder."""
         if self.processes.first:
             model.save(folder / CHECKPOINT)
         self.processes.wait()
 
     @contextmanager
-    def sole(self) -> Iterator[None]:
-        """Be the one run in this folder: a second would take what the first is writing for what was left behind."""
+    def exclusive(self) -> Iterator[None]:
+        """Lock the folder: a second run would take files that are being written for leftovers."""
         if not self.processes.first:
             yield
             return
-        self._refuse_strange()
-        fresh = not self.root.exists()
+        self._refuse_foreign_folder()
+        created = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / LOCK).open("a") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process: what it forks may outlive it
-            except (BlockingIOError, PermissionError):
-                raise TrainingError(f"{self.root}: another process is training here; wait for it to end") from None
+            refusal = TrainingError(f"{self.root}: another process is training here; wait for it to end")
+            lock(file, refusal, shared_with_forks=False)  # forked workers may outlive the run
             try:
                 yield
             finally:
-                if not self._content():  # where nothing was begun, nothing stays
+                if not self._content():  # nothing was started: leave no trace
                     (self.root / LOCK).unlink(missing_ok=True)
-                    if fresh:
+                    if created:
                         self.root.rmdir()
 
-    def _refuse_strange(self) -> None:
+    def _refuse_foreign_folder(self) -> None:
         if not (self.root / PLAN).exists() and self.root.exists() and self._content():
-            raise TrainingError(f"{self.root}: holds something other than a run: choose a new or an empty folder")
+            raise TrainingError(f"{self.root}: holds something other than a run; choose a new or an empty folder")
 
     def _content(self) -> list[Path]:
         return [path for path in self.root.iterdir() if path.name != LOCK]
 
-    def begin(self, plan: Mapping[str, Any], first: str | None = None, data: Data = lambda _: None) -> None:
-        """Take up the run of a plan; the folder of another plan, or of anything else, is refused.
+    def start(self, plan: Mapping[str, Any], first: str | None = None, data: DataSettings = lambda _: None) -> None:
+        """Start or resume the run of a plan; refuse a folder of another plan, or of anything else.
 
-        With `first`, that stage and those after it start anew, under this plan, on what the stages before it made:
-        `data(plan)`, which all stages look up what they are about in, must be the same then.
+        With `first`, redo that stage and those after it under this plan.  The stages before it are kept, so
+        `data(plan)` must be the same as when they were made.
         """
         if first is not None and first not in self.stages:
             raise ConfigError(f"there is no stage '{first}'; the stages are {', '.join(self.stages)}")
         if self.processes.first:
-            self._begin(json.loads(json.dumps(plan)), first, data)
+            self._start(json.loads(json.dumps(plan)), first, data)
         self.processes.wait()
 
-    def _begin(self, plan: Mapping[str, Any], first: str | None, data: Data) -> None:
-        self._refuse_strange()
+    def _start(self, plan: Mapping[str, Any], first: str | None, data: DataSettings) -> None:
+        self._refuse_foreign_folder()
         if first is None:
-            self._refuse_another(plan)
+            self._refuse_changed_plan(plan)
         else:
-            self._refuse_other_data(plan, first, data)
-            self._forget(self.stages[self.stages.index(first) :])
+            self._refuse_changed_data(plan, first, data)
+            self._remove(self.stages[self.stages.index(first) :])
         self.root.mkdir(parents=True, exist_ok=True)
         write_json(self.root / PLAN, plan)
 
-    def _refuse_another(self, plan: Mapping[str, Any]) -> None:
-        """A plan of which no stage has begun, say because its data could not be read, may still be mended."""
+    def _refuse_changed_plan(self, plan: Mapping[str, Any]) -> None:
+        """A plan may change until a stage has started, for example after its data could not be read."""
         file = self.root / PLAN
-        begun = file.exists() and any(path.is_dir() for path in self.root.iterdir())
-        before = self._known_plan() if begun else plan
+        started = file.exists() and any(path.is_dir() for path in self.root.iterdir())
+        before = self._saved_plan() if started else plan
         changed = sorted(key for key in {*before, *plan} if before.get(key) != plan.get(key))
         if changed:
             raise TrainingError(
-                f"{self.root}: holds a run of other settings ({', '.join(changed)} differ): choose another folder, "
+                f"{self.root}: holds a run with other settings ({', '.join(changed)} differ); choose another folder, "
                 "or name the stage to start from"
             )
 
-    def _refuse_other_data(self, plan: Mapping[str, Any], first: str, data: Data) -> None:
-        """Where a stage is kept that was made of other data than those after it would be."""
+    def _refuse_changed_data(self, plan: Mapping[str, Any], first: str, data: DataSettings) -> None:
+        """Stages that are kept and stages that are redone must use the same data."""
         kept = self.stages[: self.stages.index(first)]
-        if kept and (self.root / PLAN).exists() and data(self._known_plan()) != data(plan):
+        if kept and (self.root / PLAN).exists() and data(self._saved_plan()) != data(plan):
             raise TrainingError(
-                f"{self.root}: the stages before '{first}' were made of other collections than the plan has now: "
+                f"{self.root}: the stages before '{first}' were made with other collections than the plan has now; "
                 f"start from '{self.stages[0]}', or choose another folder"
             )
 
-    def _known_plan(self) -> dict[str, Any]:
-        """The plan that the stages here were made by."""
+    def _saved_plan(self) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads((self.root / PLAN).read_text("utf-8"))
         refuse_removed(plan, str(self.root / PLAN))
         return plan
 
-    def _forget(self, stages: Sequence[str]) -> None:
-        """Before anything is removed no stage counts as done: a removal that is broken off leaves no half of one."""
+    def _remove(self, stages: Sequence[str]) -> None:
+        """Remove stages; no stage counts as done from the first deletion on, even if the removal is interrupted."""
         for stage in stages:
             (self.folder(stage) / DONE).unlink(missing_ok=True)
         for stage in stages:
             shutil.rmtree(self.folder(stage), ignore_errors=True)
 
 
-def spell(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`7.3 s`, `12 min 5 s`, `3 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -196,11 +194,12 @@ def spell(seconds: float) -> str:
 
 
 def write_json(file: Path, value: Mapping[str, Any]) -> None:
+    """Write indented JSON; the file is complete or absent."""
     write_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(file: Path, text: str) -> None:
-    """By rename: it is there whole or not at all."""
+    """Write text aside and rename it into place: the file is complete or absent."""
     aside = file.with_name(f"{file.name}.{os.getpid()}.new")  # others may write the same file
     aside.write_text(text, "utf-8")
     os.replace(aside, file)

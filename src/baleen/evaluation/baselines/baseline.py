@@ -1,7 +1,4 @@
-"""What a baseline is: one ranking for each text, and the settings that it depends on.
-
-A baseline by its name, over a collection.
-"""
+"""The protocol of baselines, and opening one by name."""
 
 from __future__ import annotations
 
@@ -12,19 +9,21 @@ from typing import Any, Literal, Protocol, get_args
 from baleen.core.errors import ConfigError
 from baleen.core.progress import track
 from baleen.core.types import Hit, Ranking
-from baleen.evaluation.collection import Collection, Indexed
+from baleen.evaluation.collection import Collection, IndexedCorpus
 
 
 class Baseline(Protocol):
+    """`settings` are everything that its rankings depend on except the passages."""
+
     settings: dict[str, Any]
 
     def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
-        """For each text the k best passages at most, best first."""
+        """Rank up to k passages for each text."""
         ...
 
 
 def ranking_of(pids: Sequence[str], rows: Sequence[int], scores: Sequence[float]) -> Ranking:
-    """Rows of `pids` by score, equal scores in order of their pids."""
+    """Sort rows of `pids` by score, then by pid."""
     hits = [Hit(pids[row], score) for row, score in zip(rows, scores, strict=True)]
     return Ranking(tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))))
 
@@ -35,11 +34,11 @@ NAMES = get_args(Name)
 
 @dataclass(frozen=True)
 class BaselineConfig:
-    """Which baseline, and what it needs.
+    """Settings of a baseline.
 
-    `model` is a Hugging Face encoder for "dense", a retriever for "colbert" and a reranker for "rerank", which ranks
-    what `first` found with `first_model`.  `instruction` stands before the questions of "dense".  `exact` is for
-    "colbert" over an index.
+    `model` is a Hugging Face encoder for "dense", a retriever for "colbert" and a reranker for "rerank", which reranks
+    the results of the baseline `first` with `first_model`.  `instruction` is put before the questions of "dense".
+    `exact` makes "colbert" score all passages of an index.
     """
 
     name: Name = "bm25"
@@ -53,15 +52,15 @@ class BaselineConfig:
     def __post_init__(self) -> None:
         for setting in ("name", "first"):
             if getattr(self, setting) not in NAMES:
-                raise ConfigError(f"{setting} = {getattr(self, setting)!r} should be one of {', '.join(NAMES)}")
+                raise ConfigError(f"{setting} = {getattr(self, setting)!r}; expected one of {', '.join(NAMES)}")
         if self.first == "rerank":
-            raise ConfigError("first = 'rerank' ranks what another baseline found: name that one")
+            raise ConfigError("first = 'rerank', which needs a first baseline itself; expected bm25, dense or colbert")
         if self.name == "dense" and self.model is None:
             raise ConfigError("the baseline dense needs a model: a Hugging Face encoder's folder or name")
 
 
 def open_baseline(config: BaselineConfig, collection: Collection) -> Baseline:
-    """Load what `config` names, and index or encode the passages; the libraries that it needs are imported only now."""
+    """Load a baseline and index or encode the passages; its libraries are imported only here."""
     if config.name == "bm25":
         from baleen.evaluation.baselines.bm25 import BM25
 
@@ -82,7 +81,7 @@ def _open_colbert(config: BaselineConfig, collection: Collection) -> Baseline:
     from baleen.models.encoder import Encoder
 
     encoder = Encoder.load(config.model or default_model(), device=config.device)
-    if isinstance(collection, Indexed):
+    if isinstance(collection, IndexedCorpus):
         return IndexedColBERT(Retriever(encoder, collection.index), config.exact)
     return ColBERT(track(collection, "encoding", unit="passages"), encoder)
 
@@ -90,9 +89,9 @@ def _open_colbert(config: BaselineConfig, collection: Collection) -> Baseline:
 def _open_rerank(config: BaselineConfig, collection: Collection) -> Baseline:
     from baleen.evaluation.baselines.rerank import Reranked
     from baleen.hops.demo import default_model
-    from baleen.models.checkpoint import resolve_folder as resolve
+    from baleen.models.checkpoint import resolve_folder
     from baleen.models.folder import component_folder
 
     first = open_baseline(replace(config, name=config.first, model=config.first_model), collection)
-    folder = component_folder(resolve(config.model or default_model()), "reranker")
+    folder = component_folder(resolve_folder(config.model or default_model()), "reranker")
     return Reranked.load(folder, first, collection.passage, config.device)

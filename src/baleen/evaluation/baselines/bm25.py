@@ -1,4 +1,4 @@
-"""BM25 over words, by bm25s: English stop words left out, no stemming, Lucene's variant with k1 = 1.5 and b = 0.75."""
+"""BM25 by bm25s: no English stop words, no stemming, Lucene's variant with k1 = 1.5 and b = 0.75."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_WORDS = "en"
 
 
 class BM25:
-    """An index of `title | text` in memory."""
+    """A word index of `title | text` in memory."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self._bm25s = _import_bm25s()
@@ -34,7 +34,7 @@ class BM25:
         self._index.index(self._tokens(texts), show_progress=False)
 
     def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
-        """The k passages with the highest scores; those that share no word with a text are not ranked."""
+        """Rank up to k passages; those that share no word with a text are left out."""
         tokens = self._tokens(list(texts))
         rows, scores = self._index.retrieve(tokens, k=min(k, len(self._pids)), show_progress=False)
         return [
@@ -51,5 +51,5 @@ def _import_bm25s() -> Any:
         import bm25s
     except ImportError:
         raise MissingExtraError.of("bm25s", "eval", "the baseline bm25") from None
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing it turned its debug messages on
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing it turns on its debug messages
     return bm25s

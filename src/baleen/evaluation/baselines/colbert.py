@@ -1,9 +1,8 @@
-"""Late interaction as ColBERT has it, in a single hop: the best match of every query vector is summed, without focus.
+"""ColBERT's late interaction, which sums the best match of every query vector: in one hop, and as ColBERT-Hop.
 
-ColBERT-Hop: hops as a system takes them, with late interaction that has no focus and a reranker for a condenser.
-
-The paper's strongest baseline: row F of its ablation.  Its retriever is one that was trained without focus, as
-`experiments/ablation.py` trains it; any other model will run so too, at the cost of what it learnt to expect.
+ColBERT-Hop takes hops without focus, and reranks in place of condensing.  It is the paper's strongest baseline (row F of
+its ablation).  Its retriever should be trained without focus, as `experiments/ablation.py` does; others run, but lose
+accuracy.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NO_FOCUS = (None, None)
 
 
 class IndexedColBERT:
-    """The same score over an index, of the likely passages or, if `exact`, of every one."""
+    """Search of an index; `exact` scores all its passages."""
 
     def __init__(self, retriever: Retriever, exact: bool = False) -> None:
         self.settings = {"exact": exact, **_settings(retriever.encoder)}
@@ -38,7 +37,7 @@ class IndexedColBERT:
 
 
 class ColBERT(IndexedColBERT):
-    """Exact search over a corpus, whose vectors lie in a temporary index at 16 bits, without compression."""
+    """Exact search over a corpus, in a temporary index of 16-bit vectors without compression."""
 
     def __init__(self, passages: Iterable[Passage], encoder: Encoder) -> None:
         folder = mkdtemp(prefix="baleen-colbert-")
@@ -59,6 +58,6 @@ OPTIONS: dict[str, Any] = {"pipeline": "rerank", "untrained": False, "ranked_by"
 
 
 def colbert_hop(system: Baleen) -> Baleen:
-    """The same model over the same index, with every query vector counted."""
+    """The same model and index, without focus."""
     encoder = system.retriever.encoder.with_settings(query_focus=None, facts_focus=None)
     return Baleen(system.model, Retriever(encoder, system.retriever.index), system.config)

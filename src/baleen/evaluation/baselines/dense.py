@@ -1,4 +1,4 @@
-"""One vector a text: the [CLS] of any Hugging Face encoder, normalised, compared by their product."""
+"""Single-vector retrieval: dot products of normalised [CLS] vectors of any Hugging Face encoder."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from baleen.models.tokens import token_batches
 
 LENGTH = 512
 BGE_INSTRUCTION = "Represent this sentence for searching relevant passages: "
-_CHUNK = 2048  # texts that are sorted by length together
+_CHUNK = 2048  # texts sorted by length together
 
 
 class SingleVectorEncoder:
-    """Texts to vectors: `encode` gives (texts, hidden) float32 on the CPU."""
+    """An encoder of texts into one vector each."""
 
     def __init__(self, name: str | Path, device: str | None = None) -> None:
         folder = resolve_folder(name)
@@ -47,6 +47,7 @@ class SingleVectorEncoder:
         )
 
     def encode(self, texts: Sequence[str]) -> Tensor:
+        """(texts, hidden), float32 on the CPU."""
         rows = [
             [self._cls, *each.ids[: self.length - 2], self._sep]
             for each in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
@@ -58,7 +59,7 @@ class SingleVectorEncoder:
         return vectors
 
     def _pooled(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """(B, hidden): what stands at [CLS], with length one."""
+        """(batch, hidden): normalised vectors at [CLS]."""
         ids = torch.full((len(rows), max(map(len, rows))), self._pad)
         attention = torch.zeros(ids.shape, dtype=torch.int64)
         for number, row in enumerate(rows):
@@ -69,7 +70,7 @@ class SingleVectorEncoder:
 
 
 class Dense:
-    """Exact search over one vector for each `title | text`; `instruction` stands before every question."""
+    """Exact search over the vectors of `title | text`; `instruction` is put before every question."""
 
     def __init__(self, passages: Iterable[Passage], encoder: SingleVectorEncoder, instruction: str = "") -> None:
         self.settings: dict[str, Any] = {"model": encoder.digest, "length": encoder.length, "instruction": instruction}

@@ -1,4 +1,4 @@
-"""A cross-encoder on top of another baseline: what that one ranks, read passage by passage and ranked anew."""
+"""Reranking of another baseline's results by a cross-encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from baleen.models.cross_encoder import CrossEncoder
 
 
 class Reranked:
-    """The first `k` of `first`, in the order of a cross-encoder's scores."""
+    """The top k of `first`, reordered by a cross-encoder's scores."""
 
     def __init__(self, first: Baseline, reranker: Reranker, passage: Lookup, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -22,11 +22,11 @@ class Reranked:
 
     @classmethod
     def load(cls, folder: Path, first: Baseline, passage: Lookup, device: str | None = None) -> Reranked:
-        """With the reranker in a checkpoint's folder, whose config.json holds the hash of its weights."""
+        """Load the reranker in a checkpoint's folder; its config.json contains the hash of its weights."""
         digest = hashlib.blake2b((folder / "config.json").read_bytes(), digest_size=8).hexdigest()
-        reading = CrossEncoder.load(folder, device=device)
-        reading.outputs("reranker")
-        return cls(first, Reranker(reading), passage, {"model": digest, "first": dict(first.settings)})
+        cross_encoder = CrossEncoder.load(folder, device=device)
+        cross_encoder.outputs("reranker")  # refuses a checkpoint without one
+        return cls(first, Reranker(cross_encoder), passage, {"model": digest, "first": dict(first.settings)})
 
     def rank(self, texts: Sequence[str], k: int) -> list[Ranking]:
         found = self._first.rank(texts, k)

@@ -1,1 +1,1 @@
-"""Training of everything that reads: condenser, reranker, verifier, answerer."""
+"""Training of the cross-encoder heads: condenser, reranker, verifier, answerer."""

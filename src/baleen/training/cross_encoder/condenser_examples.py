@@ -1,10 +1,10 @@
-"""What the condenser and the reranker learn from, out of gold passages and what a retriever found; no models here.
+"""Training examples of the condenser and the reranker, from gold passages and retrieved ones; no models here.
 
-    stage 1     sentence_examples       a gold passage and its gold sentences, against passages that are not gold
-    stage 2     fact_sources            the gold facts, and what else stage 1 takes for facts; those of a hop are a pool
-    reranker    rerank_examples         a gold passage against others, beside the gold passages of earlier hops
+    stage 1     sentence_examples       a gold passage with its gold sentences, against passages that are not gold
+    stage 2     fact_sources            gold facts among other sentences that stage 1 scored; a pool is drawn for one hop
+    reranker    rerank_examples         a gold passage against others, given the gold passages of earlier hops
 
-The steps of supervision say which passages a hop is about.  What nothing can be learnt from is left out and counted.
+The steps of supervision have the passages of each hop.  Unusable examples are left out and counted by reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from baleen.training.hop_order.supervision import Step
 
 NEGATIVES = 20
 SMALLEST_POOL, LARGEST_POOL = 7, 9  # new facts of a hop
-MOST_STALE = 3  # others that were kept at earlier hops
-NEAR_TOP = 0.4  # how likely each place, from the first on, is that of a gold fact whose place is not known
+MOST_STALE = 3  # facts from earlier hops that are not gold
+NEAR_TOP = 0.4  # geometric distribution of the rank of a gold fact without a score
 
 Scorer = Callable[[Query, Passage], Sequence[float]]
 FactsOf = Callable[[Example], Sequence[Fact]]
@@ -34,8 +34,8 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass
-class Made(Generic[AnyRecord]):
-    """Records to learn from, and how many others were left out, by reason."""
+class ExampleSet(Generic[AnyRecord]):
+    """Usable records, and how many others were left out, by reason."""
 
     records: list[AnyRecord] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Made(Generic[AnyRecord]):
 
 @dataclass(frozen=True, slots=True)
 class SentenceExample(Record):
-    """A query at one hop, a gold passage with its gold sentences, and passages that are not gold, best-ranked first."""
+    """A query at one hop, a gold passage with its gold sentences, and negative passages, best-ranked first."""
 
     qid: str
     hop: int
@@ -53,19 +53,9 @@ class SentenceExample(Record):
     negatives: tuple[str, ...]
 
 
-class Settled(Record):
-    """What was drawn from a source, and stays as it is."""
-
-    __slots__ = ()
-
-    def drawn(self, _: np.random.Generator) -> Self:
-        """Itself, whatever is drawn."""
-        return self
-
-
 @dataclass(frozen=True, slots=True)
-class FactExample(Settled):
-    """A claim, candidate facts in the order in which stage 2 is given them, and which of them are gold."""
+class FactExample(Record):
+    """A claim, candidate facts in the order that stage 2 reads, and a label for each: gold or not."""
 
     qid: str
     claim: str
@@ -75,19 +65,19 @@ class FactExample(Settled):
 
 @dataclass(frozen=True, slots=True)
 class FactSource(Record):
-    """A claim, its gold facts, and what stage 1 scored, gold ones among it, best first; all with the hops that found them."""
+    """A claim, its gold facts, and the best sentences by stage 1, gold ones among them; all with the hops that found them."""
 
     qid: str
     claim: str
     golds: tuple[Fact, ...]
     found: tuple[Fact, ...]
 
-    def drawn(self, rng: np.random.Generator) -> FactExample:
-        """What stage 2 is given at one of the hops, in the same order: what earlier hops kept, then what is new, best first.
+    def draw(self, rng: np.random.Generator) -> FactExample:
+        """The input of stage 2 at a random hop: facts kept by earlier hops, then new facts, best first.
 
-        Of earlier hops there are the gold facts and up to three others; seven to nine are new, the gold ones among them.  A
-        hop after the last gold passage has no new one to keep.  Where all gold facts are of one hop, they are a random part
-        of them.  Of a question that was not searched for, what is new is filled up with the others of any hop.
+        Earlier hops contribute their gold facts and up to three others.  Seven to nine facts are new, including the gold
+        ones of the hop; a hop after the last gold passage has none.  If all gold facts are of one hop, a random part of
+        them is used.  For a question that was not searched for, sentences of any hop count as new.
         """
         hops = sorted({fact.hop for fact in (*self.golds, *self.found)})
         hop = hops[int(rng.integers(len(hops)))]
@@ -107,11 +97,11 @@ class FactSource(Record):
 
     @property
     def _searched(self) -> bool:
-        """Whether stage 1 scored any gold fact: of what is only read, the others alone have scores."""
+        """Whether stage 1 scored any gold fact; it scores none for questions that are not searched for."""
         return not {_place(fact) for fact in self.golds}.isdisjoint(map(_place, self.found))
 
     def _ranked(self, golds: Sequence[Fact], others: Sequence[Fact], rng: np.random.Generator) -> list[Fact]:
-        """New facts by their scores.  A gold one without is last; or, where none has any, near the top, as most would be."""
+        """New facts by score.  Gold facts without one come last, or near the top if no gold fact has one."""
         scores = {_place(fact): fact.score for fact in self.found}
         scored = [fact for fact in golds if _place(fact) in scores]
         ranked = sorted([*scored, *others], key=lambda fact: -scores[_place(fact)])
@@ -123,7 +113,7 @@ class FactSource(Record):
 
 @dataclass(frozen=True, slots=True)
 class RerankExample(Record):
-    """A query with the whole passages chosen before this hop, a gold passage, and others, best-ranked first."""
+    """A query with the whole passages of earlier hops, a gold passage, and negative passages, best-ranked first."""
 
     qid: str
     hop: int
@@ -139,13 +129,13 @@ def sentence_examples(
     negatives: int = NEGATIVES,
     scorer: Scorer | None = None,
     inferred: int = 1,
-) -> Made[SentenceExample]:
+) -> ExampleSet[SentenceExample]:
     """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold.
 
-    Where a dataset names no sentences of a gold passage, the `inferred` best ones by `scorer`, which gives a number for
-    every sentence, count as gold; without a scorer such a passage is left out.
+    In a gold passage without annotated sentences, the `inferred` best ones by `scorer` count as gold; without a scorer
+    the passage is left out.
     """
-    made = Made[SentenceExample]()
+    made = ExampleSet[SentenceExample]()
     for step in steps:
         hop, example = step.supervised, step.state.example
         for pid in hop.positives:
@@ -153,7 +143,7 @@ def sentence_examples(
             if not sids:
                 made.left_out["no gold sentence is known"] += 1
             elif not hop.negatives:
-                made.left_out["nothing else was found"] += 1
+                made.left_out["no negatives were retrieved"] += 1
             else:
                 against = hop.negatives[:negatives]
                 made.records.append(SentenceExample(hop.qid, hop.hop, hop.query, pid, sids, against))
@@ -163,7 +153,7 @@ def sentence_examples(
 def gold_sids(
     example: Example, query: Query, passage: Passage, scorer: Scorer | None = None, inferred: int = 1
 ) -> tuple[int, ...]:
-    """The gold sentences of a passage, or where none is known the `inferred` best by `scorer`; never a blank one."""
+    """The gold sentences of a passage, or the `inferred` best by `scorer` if none is annotated; never a blank one."""
     written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
     known = {sid for pid, sid in example.facts if pid == passage.pid}
     if known or scorer is None:
@@ -173,7 +163,7 @@ def gold_sids(
 
 
 def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1) -> FactsOf:
-    """A function from an example to its gold facts, passage by passage; for `scorer` see `sentence_examples`."""
+    """A function from an example to its gold facts, passage by passage; see `sentence_examples` for `scorer`."""
 
     def facts(example: Example) -> list[Fact]:
         golds = [passages(pid) for pid in dict.fromkeys(example.gold)]
@@ -186,15 +176,15 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
     return facts
 
 
-def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> Made[FactSource]:
-    """What stage 2 learns from: of each example its `gold` facts, and what stage 1 `scored`.
+def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) -> ExampleSet[FactSource]:
+    """Sources for stage 2, from the `gold` facts of each example and the sentences that stage 1 `scored`.
 
-    Sentences of a gold passage of which no fact is known are neither gold nor not.
+    Sentences of a gold passage without known facts are left out: they may be gold or not.
     """
-    made = Made[FactSource]()
+    made = ExampleSet[FactSource]()
     for example in examples:
         golds = tuple(gold(example))
-        found = _clear(example, golds, scored(example))
+        found = _labelled(example, golds, scored(example))
         if not golds or {_place(fact) for fact in found} <= {_place(fact) for fact in golds}:
             made.left_out["no gold fact is known" if not golds else "no other sentence was scored"] += 1
         else:
@@ -202,14 +192,14 @@ def fact_sources(examples: Iterable[Example], gold: FactsOf, scored: FactsOf) ->
     return made
 
 
-def settled(sources: Made[Any], copies: int = 1, seed: int = 0) -> Made[Any]:
-    """So many draws of each source, to measure on: the same whatever others there are."""
-    drawn = [each.drawn(random_of(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
-    return Made(drawn, sources.left_out)
+def draw_fixed(sources: ExampleSet[Any], copies: int = 1, seed: int = 0) -> ExampleSet[Any]:
+    """`copies` draws of each source, for dev metrics; each depends on the seed and the source alone."""
+    drawn = [each.draw(seeded_rng(seed, each.qid, copy)) for each in sources.records for copy in range(copies)]
+    return ExampleSet(drawn, sources.left_out)
 
 
-def _clear(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
-    """What was scored and is known to be gold or not to be; best first, each sentence once."""
+def _labelled(example: Example, golds: Sequence[Fact], scored: Iterable[Fact]) -> list[Fact]:
+    """Scored sentences that are known to be gold or not; best first, each once."""
     unclear = set(example.gold) - {fact.pid for fact in golds}
     found = {_place(fact): fact for fact in sorted(scored, key=lambda fact: fact.score) if fact.pid not in unclear}
     return top_facts(list(found.values()), len(found))
@@ -220,7 +210,7 @@ def _place(fact: Fact) -> tuple[str, int]:
 
 
 def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequence[Fact]:
-    """All of them, which hops tell apart; else `most` at most, as a search may have found some and not the others."""
+    """All gold facts if they are of several hops; else a random part, `most` at most, as a search may find only some."""
     if len({fact.hop for fact in golds}) > 1:
         return golds
     count = int(rng.integers(1, min(len(golds), most) + 1))
@@ -228,27 +218,29 @@ def _part(golds: Sequence[Fact], most: int, rng: np.random.Generator) -> Sequenc
 
 
 def _some(facts: Sequence[Fact], count: int, rng: np.random.Generator) -> list[Fact]:
-    """Some of the best twice as many."""
+    """`count` random facts of the best `2 * count`."""
     return [facts[place] for place in rng.permutation(len(facts[: 2 * count]))[:count]]
 
 
-def rerank_examples(steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES) -> Made[RerankExample]:
+def rerank_examples(
+    steps: Iterable[Step], passages: Lookup, *, negatives: int = NEGATIVES
+) -> ExampleSet[RerankExample]:
     """Each gold passage of each hop, against the `negatives` best-ranked passages that are not gold."""
-    made = Made[RerankExample]()
+    made = ExampleSet[RerankExample]()
     for step in steps:
         hop = step.supervised
         if not hop.negatives and hop.positives:
-            made.left_out["nothing else was found"] += len(hop.positives)
+            made.left_out["no negatives were retrieved"] += len(hop.positives)
         if not hop.negatives or not hop.positives:
             continue
-        query = Query(hop.query.text, whole_facts(hop.query.facts, passages))
+        query = Query(hop.query.text, passage_facts(hop.query.facts, passages))
         against = hop.negatives[:negatives]
         made.records += [RerankExample(hop.qid, hop.hop, query, pid, against) for pid in hop.positives]
     return made
 
 
-def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
-    """The passages that facts stand in, whole, each once and as of the hop that found it."""
+def passage_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
+    """The whole passages that facts are from, each once, with the hop that found it."""
     hops: dict[str, int] = {}
     for fact in facts:
         hops.setdefault(fact.pid, fact.hop)
@@ -256,6 +248,6 @@ def whole_facts(facts: Iterable[Fact], passages: Lookup) -> tuple[Fact, ...]:
     return tuple(Fact(passage.pid, WHOLE_PASSAGE, passage.title, passage.text, hop=hop) for passage, hop in found)
 
 
-def random_of(seed: int, qid: str, *numbers: int) -> np.random.Generator:
-    """Randomness for one example, whatever others there are."""
+def seeded_rng(seed: int, qid: str, *numbers: int) -> np.random.Generator:
+    """A random generator for one example, independent of the others."""
     return np.random.default_rng([seed, zlib.crc32(qid.encode()), *numbers])

@@ -1,4 +1,4 @@
-"""What stage 1 of the condenser says of what was found, and of gold passages none of whose sentences is known for gold."""
+"""Scores of stage 1 of the condenser: of the sentences found, and of gold passages without annotated sentences."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from baleen.models.pairs import CrossInput
 from baleen.training.cross_encoder.condenser_examples import FactsOf, Scorer, gold_sids
 from baleen.training.hop_order.supervision import Step
 
-KEPT = 12  # sentences of each hop of a question that are kept with their scores
+KEPT = 12  # scored sentences kept for each hop of a question
 AT_ONCE = 64  # queries whose passages are scored together
 
 Item = TypeVar("Item")
-_Place = tuple[float, str, int]  # score, pid and sid of a sentence
+_Scored = tuple[float, str, int]  # negated score, pid and sid of a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Record):
-    """A question's best sentences beside its gold facts: by stage 1, or by shared words where it was not searched for.
+class QuestionFacts(Record):
+    """The best sentences `found` for a question, and its gold facts, annotated or inferred.
 
-    Gold facts are known or inferred.
+    Scores are those of stage 1, or of shared words for a question that is not searched for.
     """
 
     qid: str
@@ -42,39 +42,39 @@ class Scored(Record):
     gold: tuple[Fact, ...]
 
 
-def found_sentences(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
-    """By qid, the best sentences that each of its hops found."""
+def found_sentences(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> dict[str, list[Fact]]:
+    """The best sentences that each hop of a question found, by qid."""
     found: dict[str, list[Fact]] = {}
     with progress("scoring", len(steps), "queries") as bar:
-        launched = ((some, _launched(reading, some, passage)) for some in _slices(steps, AT_ONCE))
-        for some, collect in _one_ahead(launched):
-            for step, places in zip(some, collect(), strict=True):
+        submitted = ((some, _submit(cross_encoder, some, passage)) for some in _slices(steps, AT_ONCE))
+        for some, collect in _one_ahead(submitted):
+            for step, sentences in zip(some, collect(), strict=True):
                 found.setdefault(step.supervised.qid, []).extend(
-                    passage(pid).fact(sid, -score, _hop(step)) for score, pid, sid in nsmallest(KEPT, places)
+                    passage(pid).fact(sid, -score, _hop(step)) for score, pid, sid in nsmallest(KEPT, sentences)
                 )
             bar.advance(len(some))
     return found
 
 
-def _launched(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Place]]]:
-    """All passages of these hops, begun to be read."""
+def _submit(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Callable[[], list[list[_Scored]]]:
+    """Start scoring all passages of these hops; call the result to wait for the scores."""
     hops = [step.supervised for step in steps]
     passages = [[passage(pid) for pid in (*hop.positives, *hop.negatives)] for hop in hops]
-    reading.inputs.cache_queries(hop.query for hop in hops)
-    reading.inputs.cache_passages((each for own in passages for each in own), sentences=True)
-    laid = [reading.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
+    cross_encoder.inputs.cache_queries(hop.query for hop in hops)
+    cross_encoder.inputs.cache_passages((each for own in passages for each in own), sentences=True)
+    rows_of = [cross_encoder.inputs.sentences_of(hop.query, own) for hop, own in zip(hops, passages, strict=True)]
     windows = [
         [(each.pid, row) for each, rows in zip(own, found, strict=True) for row in rows]
-        for own, found in zip(passages, laid, strict=True)
+        for own, found in zip(passages, rows_of, strict=True)
     ]
-    said = reading.submit(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
-    return partial(_places, windows, said)
+    said = cross_encoder.submit(SENTENCE_STAGE, [row for rows in windows for _, row in rows])
+    return partial(_collect, windows, said)
 
 
-def _places(
+def _collect(
     windows: Sequence[Sequence[tuple[str, CrossInput]]], said: Callable[[], list[npt.NDArray[np.float32]]]
-) -> list[list[_Place]]:
-    """Of each hop every sentence with its score, turned round, so that the best one is the least."""
+) -> list[list[_Scored]]:
+    """Every sentence of each hop; scores are negated, so that the best sentence is the smallest."""
     scores = iter(said())
     return [
         [
@@ -87,7 +87,7 @@ def _places(
 
 
 def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, each given out when the next one is there: a GPU reads the next while these are collected."""
+    """The same items, each yielded after the next one is made: a GPU scores the next while one is collected."""
     source = iter(items)
     for held in islice(source, 1):
         for item in source:
@@ -96,30 +96,32 @@ def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
         yield held
 
 
-def inferring(reading: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
-    """A score for every sentence of the gold passages none of whose sentences is known for gold.
+def infer_sentence_scores(cross_encoder: CrossEncoder, steps: Sequence[Step], passage: Lookup) -> Scorer:
+    """A scorer of the sentences of gold passages without annotated sentences.
 
-    Each is read beside the facts, known or inferred, of the hops before it: of a claim alone nothing tells which of its
-    hops a passage is for.
+    Stage 1 reads them with the facts of earlier hops, annotated or inferred: the claim alone does not tell which hop a
+    passage is for.
     """
     scores: dict[tuple[str, str], list[float]] = {}
     facts: dict[str, tuple[Fact, ...]] = {}
     for _, group in groupby(sorted(steps, key=_hop), key=_hop):
         hop = list(group)
-        unclear = [(step, passage(pid)) for step in hop for pid in step.supervised.positives if _unclear(step, pid)]
-        for some in _slices(unclear, 4 * AT_ONCE):
+        unlabelled = [
+            (step, passage(pid)) for step in hop for pid in step.supervised.positives if not _is_annotated(step, pid)
+        ]
+        for some in _slices(unlabelled, 4 * AT_ONCE):
             queries = [Query(step.supervised.query.text, facts.get(step.supervised.qid, ())) for step, _ in some]
-            for query, (_, read), found in zip(
-                queries, some, _scored(reading, queries, [[read] for _, read in some]), strict=True
-            ):
-                scores[query.text, read.pid] = _by_sid(read, found)
+            clock = StageTimer(len(queries))
+            facts_of = score_sentences(cross_encoder, queries, [[gold] for _, gold in some], 1, clock)
+            for query, (_, gold), found in zip(queries, some, facts_of, strict=True):
+                scores[query.text, gold.pid] = _by_sid(gold, found)
         for step in hop:
             facts[step.supervised.qid] = (*facts.get(step.supervised.qid, ()), *_facts(step, scores, passage))
-    return lambda query, read: scores[query.text, read.pid]
+    return lambda query, gold: scores[query.text, gold.pid]
 
 
-def of_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
-    """Gold facts with the hops at which their passages were found."""
+def with_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
+    """Gold facts with the hops that found their passages."""
     hops = {(step.supervised.qid, pid): _hop(step) for step in steps for pid in step.supervised.positives}
     return lambda example: [replace(fact, hop=hops.get((example.qid, fact.pid), 0)) for fact in gold(example)]
 
@@ -127,13 +129,9 @@ def of_hops(gold: FactsOf, steps: Sequence[Step]) -> FactsOf:
 def _facts(step: Step, scores: Mapping[tuple[str, str], Sequence[float]], passage: Lookup) -> Iterator[Fact]:
     hop = step.supervised
     for pid in hop.positives:
-        read = passage(pid)
-        for sid in gold_sids(step.state.example, hop.query, read, lambda query, own: scores[query.text, own.pid]):
-            yield read.fact(sid, 0.0, hop.hop)
-
-
-def _scored(reading: CrossEncoder, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]) -> list[list[Fact]]:
-    return score_sentences(reading, queries, passages, 1, StageTimer(len(queries)))
+        gold = passage(pid)
+        for sid in gold_sids(step.state.example, hop.query, gold, lambda query, own: scores[query.text, own.pid]):
+            yield gold.fact(sid, 0.0, hop.hop)
 
 
 def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:
@@ -143,8 +141,8 @@ def _by_sid(passage: Passage, facts: Sequence[Fact]) -> list[float]:
     return scores
 
 
-def _unclear(step: Step, pid: str) -> bool:
-    return not any(known == pid for known, _ in step.state.example.facts)
+def _is_annotated(step: Step, pid: str) -> bool:
+    return any(known == pid for known, _ in step.state.example.facts)
 
 
 def _hop(step: Step) -> int:

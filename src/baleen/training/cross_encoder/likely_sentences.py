@@ -1,17 +1,10 @@
-"""Which sentences of a gold passage a question was likely made from, where its file names passages alone.
+"""Gold sentences inferred for datasets that annotate gold passages alone.
 
-A sentence is the likelier the more of the question's words it shares, the passage's own title left out; if it names
-another gold passage, which is what leads from one hop to the next; and if it holds the answer.
-
-How often an inferred sentence is a gold one, told on passages whose gold sentences are known and hidden for it.
-
-Where a dataset names passages alone, the condenser's second stage and the readers learn from sentences that stage 1 takes
-for gold; stage 1 and the retriever's hops from likely ones (likely_sentences.py).  Whether that can be trusted shows where the truth is known.
-
-Questions that are read and never searched for: distractors come from the gold passages themselves.
-
-Searching is what a large file of questions costs most; stage 2 of the condenser and the readers need no more than gold
-facts and others beside them.
+likely_sentences        by words: shared with the question, in another gold passage's title, in the answer.
+                        Used by the hops of retriever training and by stage 1 of the condenser.
+sentence_agreement      how often the sentence inferred by stage 1 is gold, on passages with annotated sentences
+facts_without_search    gold facts and distractors from the gold passages alone, for questions that are not searched
+                        for: stage 2 and the readers need no more, and search is the main cost of a large file
 """
 
 from __future__ import annotations
@@ -25,20 +18,26 @@ from baleen.data.example import Example
 from baleen.hops.condenser import top_facts
 from baleen.models.cross_encoder import CrossEncoder
 from baleen.training.cross_encoder.condenser_examples import Scorer, gold_sids
-from baleen.training.cross_encoder.inference import KEPT, Scored, inferring
-from baleen.training.hop_order.evidence_match import content_words, is_extractive, name_words, spaced, stands_in, words
+from baleen.training.cross_encoder.inference import KEPT, QuestionFacts, infer_sentence_scores
+from baleen.training.hop_order.evidence_match import (
+    contains_words,
+    content_words,
+    is_extractive,
+    join_words,
+    name_words,
+    words,
+)
 from baleen.training.hop_order.supervision import SentenceChoice, Step, first_sentences
 
-NAMES_ANOTHER = 0.3  # beside a share of words between 0 and 1
-HOLDS_ANSWER = 0.5
-MOST = 2
-CLOSE = 0.7  # of the best score: what is as likely is taken too
+NAMES_ANOTHER = 0.3  # score for the title of another gold passage; shared words score from 0 to 1
+HOLDS_ANSWER = 0.5  # score for the answer
+MOST = 2  # likely sentences of a passage
+CLOSE = 0.7  # minimum score of further likely sentences, as a share of the best
 
 
 def likely_sentences(passages: Lookup, most: int = MOST) -> SentenceChoice:
-    """The likeliest sentence of a passage and those close to it, `most` at most; the first one where nothing tells."""
-
-    chosen: dict[tuple[str, str], list[int]] = {}  # a question comes by again at every hop
+    """The likeliest sentence of a passage and those close to it, `most` at most; the first one if all score 0."""
+    chosen: dict[tuple[str, str], list[int]] = {}  # the same question comes up at every hop
 
     def choose(example: Example, passage: Passage) -> Sequence[int]:
         key = example.qid, passage.pid
@@ -51,15 +50,15 @@ def likely_sentences(passages: Lookup, most: int = MOST) -> SentenceChoice:
 
 def _likeliest(passage: Passage, scores: Sequence[float], most: int) -> list[int]:
     written = [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()]
-    top_facts = max((scores[sid] for sid in written), default=0.0)
-    if not top_facts:
+    best = max((scores[sid] for sid in written), default=0.0)
+    if not best:
         return written[:1]
     ranked = sorted(written, key=lambda sid: (-scores[sid], sid))[:most]
-    return sorted(sid for sid in ranked if scores[sid] >= CLOSE * top_facts)
+    return sorted(sid for sid in ranked if scores[sid] >= CLOSE * best)
 
 
 def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
-    """The same as a score of every sentence, for passages of these examples."""
+    """A scorer of the likelihood of each sentence, for gold passages of these examples."""
     asked = {(example.text, pid): example for example in examples for pid in example.gold}
 
     def score(query: Query, passage: Passage) -> Sequence[float]:
@@ -69,16 +68,16 @@ def likelihood_scorer(examples: Iterable[Example], passages: Lookup) -> Scorer:
 
 
 def likelihoods(example: Example, passage: Passage, passages: Lookup) -> list[float]:
-    """Of every sentence of a gold passage, beside the others."""
+    """The likelihood of every sentence of a gold passage."""
     others = [name_words(passages(pid).title) for pid in dict.fromkeys(example.gold) if pid != passage.pid]
     answer = words(example.answer or "") if is_extractive(example.answer) else ()
     said = [words(sentence) for sentence in passage.sentences]
     shares = _shares(example, passage.title, said)
-    return [share + _signs(spaced(own), others, answer) for share, own in zip(shares, said, strict=True)]
+    return [share + _signs(join_words(own), others, answer) for share, own in zip(shares, said, strict=True)]
 
 
-def shared_words(example: Example, passage: Passage) -> list[float]:
-    """Of every sentence, how many of the question's words it shares, as a share of them all."""
+def word_overlaps(example: Example, passage: Passage) -> list[float]:
+    """The share of the question's words that each sentence has."""
     return _shares(example, passage.title, map(words, passage.sentences))
 
 
@@ -88,13 +87,13 @@ def _shares(example: Example, title: str, sentences: Iterable[Sequence[str]]) ->
 
 
 def _signs(sentence: str, others: Iterable[Sequence[str]], answer: Sequence[str]) -> float:
-    named = any(stands_in(other, sentence) for other in others)
-    return NAMES_ANOTHER * named + HOLDS_ANSWER * stands_in(answer, sentence)
+    named = any(contains_words(other, sentence) for other in others)
+    return NAMES_ANOTHER * named + HOLDS_ANSWER * contains_words(answer, sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceAgreement(Record):
-    """Of gold `passages` with known gold sentences: of how many is the `inferred` sentence gold, a `likely`, the `first`."""
+    """Gold `passages` with annotated sentences: how many have a gold `inferred`, `likely` or `first` sentence."""
 
     passages: int = 0
     inferred: int = 0
@@ -102,26 +101,28 @@ class SentenceAgreement(Record):
     first: int = 0
 
 
-def sentence_agreement(reading: CrossEncoder, steps: Sequence[Step], passages: Lookup) -> SentenceAgreement:
-    """Infer the sentences of every gold passage as if none were known, and compare with those that are."""
+def sentence_agreement(cross_encoder: CrossEncoder, steps: Sequence[Step], passages: Lookup) -> SentenceAgreement:
+    """Infer the sentences of gold passages as if none were annotated, and compare with the annotation."""
     known = [step for step in steps if step.state.example.facts]
-    return compare(known, inferring(reading, [_hidden(step) for step in known], passages), passages)
+    return count_agreement(
+        known, infer_sentence_scores(cross_encoder, [_without_facts(step) for step in known], passages), passages
+    )
 
 
-def compare(steps: Iterable[Step], scorer: Scorer, passages: Lookup) -> SentenceAgreement:
-    """The best sentence by `scorer`, the likeliest and the first, beside the gold ones of each passage that a step found."""
+def count_agreement(steps: Iterable[Step], scorer: Scorer, passages: Lookup) -> SentenceAgreement:
+    """Count the passages whose best sentence by `scorer`, likeliest or first sentence is gold."""
     ways = [scorer_choice(scorer), likely_sentences(passages, most=1), first_sentences(1)]
     found = [_outcome(step.state.example, passages(pid), ways) for step in steps for pid in step.supervised.positives]
-    return total(each for each in found if each is not None)
+    return add_agreements(each for each in found if each is not None)
 
 
 def scorer_choice(scorer: Scorer) -> SentenceChoice:
-    """The sentence that stands highest with a scorer."""
+    """Choose the sentence with the highest score."""
     return lambda example, passage: gold_sids(example, Query(example.text), passage, scorer)
 
 
 def _outcome(example: Example, passage: Passage, ways: Sequence[SentenceChoice]) -> SentenceAgreement | None:
-    """Of one passage; None where none of its sentences is known."""
+    """The counts of one passage; None without annotated sentences."""
     hidden = replace(example, facts=())
     gold = set(gold_sids(example, Query(example.text), passage))
     if not gold:
@@ -129,25 +130,24 @@ def _outcome(example: Example, passage: Passage, ways: Sequence[SentenceChoice])
     return SentenceAgreement(1, *(int(not gold.isdisjoint(way(hidden, passage))) for way in ways))
 
 
-def total(parts: Iterable[SentenceAgreement]) -> SentenceAgreement:
-    """What several come to together."""
+def add_agreements(parts: Iterable[SentenceAgreement]) -> SentenceAgreement:
+    """The sum of several counts."""
     counts = [(each.passages, each.inferred, each.likely, each.first) for each in parts]
     return SentenceAgreement(*(sum(column) for column in zip(*counts, strict=True)))
 
 
-def _hidden(step: Step) -> Step:
-    """As of a dataset that names passages alone."""
+def _without_facts(step: Step) -> Step:
+    """A step whose dataset annotates passages alone."""
     return replace(step, state=replace(step.state, example=replace(step.state.example, facts=())))
 
 
-def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scored]:
-    """A function from an example to the sentences of its gold passages.
+def facts_without_search(passages: Lookup, infer: bool = True) -> Callable[[Example], QuestionFacts]:
+    """A function from an example to its gold facts and the other sentences of its gold passages, scored by shared words.
 
-    The gold ones, and the others by how many words they share with it.  Where no sentence of a passage is known for
-    gold, the likeliest is, if `infer`.
+    In a passage without annotated sentences the likeliest one counts as gold, if `infer`.
     """
 
-    def scored(example: Example) -> Scored:
+    def scored(example: Example) -> QuestionFacts:
         scorer = likelihood_scorer([example], passages) if infer else None
         hops = {pid: hop for hop, pid in enumerate(dict.fromkeys(example.order), 1)}
         gold, others = list[Fact](), list[Fact]()
@@ -155,13 +155,13 @@ def unsearched(passages: Lookup, infer: bool = True) -> Callable[[Example], Scor
             sids, hop = gold_sids(example, Query(example.text), passage, scorer), hops.get(passage.pid, 0)
             gold += [passage.fact(sid, 0.0, hop) for sid in sids]
             others += top_facts(_others(example, passage, sids, hop), KEPT)
-        return Scored(example.qid, tuple(others), tuple(gold))
+        return QuestionFacts(example.qid, tuple(others), tuple(gold))
 
     return scored
 
 
 def _others(example: Example, passage: Passage, gold: Sequence[int], hop: int) -> list[Fact]:
-    """The sentences of a passage that are not blank, but for the gold ones."""
-    scores = shared_words(example, passage)
+    """The sentences of a passage that are neither blank nor gold."""
+    scores = word_overlaps(example, passage)
     facts = (passage.fact(sid, scores[sid], hop) for sid in range(len(scores)) if sid not in gold)
     return [fact for fact in facts if fact.text.strip()]

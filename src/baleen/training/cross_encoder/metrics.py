@@ -1,9 +1,9 @@
-"""How well the heads do on records that they were not trained on, read as the pipeline reads.
+"""Metrics of the heads on dev records, which they read as the pipeline does.
 
-train_heads(..., evaluate=partial(fact_metrics, reading, dev))
-train_heads(..., evaluate=partial(together, {"sentences": ..., "facts": ...}))
+    train_heads(..., evaluate=partial(fact_metrics, cross_encoder, dev))
+    train_heads(..., evaluate=partial(merge_metrics, {"sentences": ..., "facts": ...}))
 
-Of what each function returns, `metric` is to be maximised.
+Training maximises the `metric` of each result.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Item = TypeVar("Item")
 
 
 def sentence_metrics(
-    reading: CrossEncoder, records: Sequence[SentenceExample], passage: Lookup, *, pool: int = POOL
+    cross_encoder: CrossEncoder, records: Sequence[SentenceExample], passage: Lookup, *, pool: int = POOL
 ) -> Measured:
-    """Over a record's positive and all its negatives: how often the `best` sentence is gold, and the `recall` of gold
-    sentences among the first `pool`, which is the metric.
+    """Among all sentences of the positive and the negatives: the share of records whose `best` sentence is gold, and the
+    `recall` of gold sentences in the top `pool`, which is the metric.
     """
     firsts, recalls = [], []
     for some in _slices(records):
         queries, passages = [record.query for record in some], _passages(some, passage)
-        scored = score_sentences(reading, queries, passages, 1, StageTimer(len(some)))
+        scored = score_sentences(cross_encoder, queries, passages, 1, StageTimer(len(some)))
         for record, facts in zip(some, scored, strict=True):
             gold = {(record.positive, sid) for sid in record.sids}
             top = [(fact.pid, fact.sid) for fact in top_facts(facts, pool)]
@@ -48,18 +48,18 @@ def sentence_metrics(
     return {"metric": _mean(recalls), "recall": _mean(recalls), "best": _mean(firsts)}
 
 
-def fact_metrics(reading: CrossEncoder, records: Sequence[FactExample], *, threshold: float = 0.0) -> Measured:
-    """Precision, recall and F1, the metric, of the facts that are kept, counted over all records; and the share of
-    records of which `exact`ly the gold ones are.
+def fact_metrics(cross_encoder: CrossEncoder, records: Sequence[FactExample], *, threshold: float = 0.0) -> Measured:
+    """Precision, recall and F1 (the metric) of the facts above `threshold`, over all records; and the share of records
+    where `exact`ly the gold facts are above it.
     """
     kept, gold, wrong = [], [], set()
     for number, some in enumerate(_slices(records)):
         windows = [
             (place, record, row)
             for place, record in enumerate(some)
-            for row in reading.inputs.facts(record.claim, record.facts)
+            for row in cross_encoder.inputs.facts(record.claim, record.facts)
         ]
-        scores = reading.score(FACT_STAGE, [row for _, _, row in windows])
+        scores = cross_encoder.score(FACT_STAGE, [row for _, _, row in windows])
         for (place, record, row), found in zip(windows, scores, strict=True):
             own, wanted = [bool(score > threshold) for score in found[:, 0]], [record.labels[key] for key in row.keys]
             wrong |= {(number, place)} if own != wanted else set()
@@ -74,24 +74,24 @@ def fact_metrics(reading: CrossEncoder, records: Sequence[FactExample], *, thres
     }
 
 
-def rerank_metrics(reading: CrossEncoder, records: Sequence[RerankExample], passage: Lookup) -> Measured:
-    """How often a positive comes first among all its negatives."""
+def rerank_metrics(cross_encoder: CrossEncoder, records: Sequence[RerankExample], passage: Lookup) -> Measured:
+    """The share of positives that rank above all their negatives."""
     firsts = []
     for some in _slices(records):
-        rankings = Reranker(reading).rank([record.query for record in some], _passages(some, passage))
+        rankings = Reranker(cross_encoder).rank([record.query for record in some], _passages(some, passage))
         firsts += [ranking[0].pid == record.positive for record, ranking in zip(some, rankings, strict=True)]
     return {"metric": _mean(firsts)}
 
 
-def verdict_metrics(reading: CrossEncoder, records: Sequence[VerdictExample]) -> Measured:
-    """How often the label is right."""
-    verdicts = Verifier(reading).read([record.query for record in records])
+def verdict_metrics(cross_encoder: CrossEncoder, records: Sequence[VerdictExample]) -> Measured:
+    """Accuracy."""
+    verdicts = Verifier(cross_encoder).read([record.query for record in records])
     return {"metric": _mean([verdict.label == record.label for record, verdict in zip(records, verdicts, strict=True)])}
 
 
-def answer_metrics(reading: CrossEncoder, records: Sequence[AnswerExample]) -> Measured:
-    """Exact match (`em`) and F1, the metric, of the answers, as SQuAD has them."""
-    answers = Answerer(reading).read([record.query for record in records])
+def answer_metrics(cross_encoder: CrossEncoder, records: Sequence[AnswerExample]) -> Measured:
+    """Exact match (`em`) and F1 (the metric) of the answers, as in SQuAD."""
+    answers = Answerer(cross_encoder).read([record.query for record in records])
     pairs = [(answer.text, record.answer) for record, answer in zip(records, answers, strict=True)]
     return {
         "metric": _mean([token_f1(*pair) for pair in pairs]),
@@ -99,15 +99,15 @@ def answer_metrics(reading: CrossEncoder, records: Sequence[AnswerExample]) -> M
     }
 
 
-def together(metrics: Mapping[str, Metrics]) -> Measured:
-    """Those of several heads under their names; the metric is the mean of theirs."""
+def merge_metrics(metrics: Mapping[str, Metrics]) -> Measured:
+    """Metrics of several heads, prefixed with the head; the metric is their mean."""
     found = {head: measure() for head, measure in metrics.items()}
     named = {f"{head}_{name}": value for head, values in found.items() for name, value in values.items()}
     return {"metric": _mean([values["metric"] for values in found.values()]), **named}
 
 
 def _passages(records: Sequence[SentenceExample] | Sequence[RerankExample], passage: Lookup) -> list[list[Passage]]:
-    """Each record's, the positive first."""
+    """Passages of each record, the positive first."""
     return [[passage(pid) for pid in (record.positive, *record.negatives)] for record in records]
 
 
@@ -119,17 +119,17 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-class Measure:
-    """The dev metrics of several heads; the last ones are remembered."""
+class DevMetrics:
+    """The dev metrics of several heads, with the last result kept."""
 
     def __init__(self, heads: Mapping[str, Metrics]) -> None:
         self._heads = heads
         self._last: dict[str, float] | None = None
 
     def __call__(self) -> dict[str, float]:
-        self._last = together(self._heads)
+        self._last = merge_metrics(self._heads)
         return self._last
 
-    def again(self, unchanged: bool) -> dict[str, float]:
-        """Those of the weights as they are: the last ones, where they are `unchanged` since."""
+    def of_weights(self, unchanged: bool) -> dict[str, float]:
+        """Metrics of the current weights: the last result if the weights are `unchanged`."""
         return self._last if unchanged and self._last is not None else self()

@@ -1,9 +1,9 @@
-"""What the readers learn from: facts under a claim with its label, or under a question with where its answer stands.
+"""Training examples of the readers: a claim with facts and its label, or a question with facts and its answer.
 
-verifier    verdict_sources         gold or condensed facts, distractors to stand among them, and a label
-answerer    answer_sources          likewise, and the answer: yes, no, or a string that the facts hold
+    verifier    verdict_sources         gold or condensed facts, distractors, and a label
+    answerer    answer_sources          the same facts, and the answer: yes, no, or a string in the facts
 
-What is read of a source is drawn anew whenever it comes up; `settled` of condenser_examples.py draws once, to measure on.
+Evidence is drawn from a source anew each time the source comes up; `draw_fixed` draws once, for dev metrics.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from baleen.core.types import Fact, Query
 from baleen.data.example import NOT_SUPPORTED, Example
 from baleen.hops.condenser import top_facts
 from baleen.models.markup import fact_text
-from baleen.training.cross_encoder.condenser_examples import FactsOf, Made, Settled
+from baleen.training.cross_encoder.condenser_examples import ExampleSet, FactsOf
 from baleen.training.hop_order.evidence_match import is_extractive, occurrences, words
 
 FEWEST_FACTS, MOST_FACTS = 2, 6
 
-Kind = Literal["span", "yes", "no"]
+AnswerKind = Literal["span", "yes", "no"]
 
 _ARTICLE = re.compile(r"^\s*(a|an|the)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictExample(Settled):
-    """A claim with facts, and the label that they give it."""
+class VerdictExample(Record):
+    """A claim with facts, and its label."""
 
     qid: str
     query: Query
@@ -42,7 +42,7 @@ class VerdictExample(Settled):
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan(Record):
-    """Where an answer stands: from `start` to `end` in the text that a reader sees of fact number `fact`."""
+    """An occurrence of an answer: characters `start` to `end` of the text that a reader sees of fact number `fact`."""
 
     fact: int
     start: int
@@ -50,22 +50,22 @@ class AnswerSpan(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExample(Settled):
-    """A question with facts and its answer; of kind "span" it stands at every one of `spans`."""
+class AnswerExample(Record):
+    """A question with facts and its answer; one of kind "span" occurs at each of `spans`."""
 
     qid: str
     query: Query
-    kind: Kind
+    kind: AnswerKind
     answer: str
     spans: tuple[AnswerSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(Record):
-    """What evidence is drawn from: facts of an example's `own`, and `others` that may stand among them, best first.
+class EvidencePool(Record):
+    """Facts that evidence is drawn from: an example's `own`, and `others` as distractors, best first.
 
-    `least` and `most` are how many there are together, as far as there are so many.  Where there are several
-    own facts, one is missing in a share `incomplete` of the draws, as a condenser may miss one.
+    A draw has `least` to `most` facts, if there are as many.  One of several own facts is missing in a share
+    `incomplete` of the draws, as a condenser may miss one.
     """
 
     own: tuple[Fact, ...]
@@ -74,8 +74,8 @@ class Facts(Record):
     most: int = MOST_FACTS
     incomplete: float = 0.0
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Fact, ...]:
-        """Own facts in their order, some of the best others at random places between them."""
+    def draw(self, rng: np.random.Generator) -> tuple[Fact, ...]:
+        """Own facts in order, with some of the best distractors at random places between them."""
         own = self._without_one(rng)
         if not own or not self.others:
             return own
@@ -91,39 +91,39 @@ class Facts(Record):
 
 @dataclass(frozen=True, slots=True)
 class VerdictSource(Record):
-    """A claim with its label, and what its evidence is drawn from."""
+    """A claim with its label, and the pool of its evidence."""
 
     qid: str
     claim: str
     label: str
-    facts: Facts
+    facts: EvidencePool
 
-    def drawn(self, rng: np.random.Generator) -> VerdictExample:
-        return VerdictExample(self.qid, Query(self.claim, self.facts.drawn(rng)), self.label)
+    def draw(self, rng: np.random.Generator) -> VerdictExample:
+        return VerdictExample(self.qid, Query(self.claim, self.facts.draw(rng)), self.label)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource(Record):
-    """A question with its answer, and what its evidence is drawn from, all of whose own facts are always there."""
+    """A question with its answer, and the pool of its evidence, which is drawn complete."""
 
     qid: str
     question: str
-    kind: Kind
+    kind: AnswerKind
     answer: str
-    facts: Facts
+    facts: EvidencePool
 
-    def drawn(self, rng: np.random.Generator) -> AnswerExample:
-        facts = self.facts.drawn(rng)
+    def draw(self, rng: np.random.Generator) -> AnswerExample:
+        facts = self.facts.draw(rng)
         spans = answer_spans(facts, self.answer) if self.kind == "span" else ()
         return AnswerExample(self.qid, Query(self.question, facts), self.kind, self.answer, spans)
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Which facts an example is read with: those of `facts`, filled up with `distractors` to a number between two.
+class EvidencePools:
+    """How to make the pool of an example: from its best `facts`, `most` at most, and its best `distractors`.
 
-    The distractors are the best-scoring ones, and score below every other fact, so that they are the first to go where
-    not all fit.  Of too many facts the best-scoring ones stay.  For `least`, `most` and `incomplete` see `Facts`.
+    Distractors get scores below every other fact, so that they are cut first if not all facts fit.  See `EvidencePool`
+    for the other fields.
     """
 
     facts: FactsOf
@@ -132,17 +132,17 @@ class Evidence:
     most: int = MOST_FACTS
     incomplete: float = 0.0
 
-    def of(self, example: Example) -> Facts:
+    def pool(self, example: Example) -> EvidencePool:
         given = list(self.facts(example))
         kept = set(top_facts(given, self.most))
         found = self.distractors(example) if self.distractors is not None and given else ()
-        others = tuple(_foreign(example, given, found)) if found else ()
+        others = tuple(_usable_distractors(example, given, found)) if found else ()
         own = tuple(fact for fact in given if fact in kept)
-        return Facts(own, others, self.least, self.most, self.incomplete)
+        return EvidencePool(own, others, self.least, self.most, self.incomplete)
 
 
-def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
-    """Distractors that are neither among the given facts nor gold, best first, with scores below all facts."""
+def _usable_distractors(example: Example, given: Sequence[Fact], distractors: Sequence[Fact]) -> list[Fact]:
+    """Distractors that are neither given facts nor gold, best first, with scores below all given facts."""
     taken = {(fact.pid, fact.sid) for fact in given}.union(example.facts)
     lowest = min(fact.score for fact in given) - 1
     found = {(fact.pid, fact.sid): fact for fact in reversed(top_facts(distractors, len(distractors)))}
@@ -151,20 +151,22 @@ def _foreign(example: Example, given: Sequence[Fact], distractors: Sequence[Fact
 
 
 def _mixed(own: Sequence[Fact], others: Iterable[Fact], rng: np.random.Generator) -> tuple[Fact, ...]:
-    """`own` in their order, `others` at random places between them."""
+    """`own` in order, with `others` at random places between them."""
     mixed = list(own)
     for fact in others:
         mixed.insert(int(rng.integers(len(mixed) + 1)), fact)
     return tuple(mixed)
 
 
-def verdict_sources(examples: Iterable[Example], evidence: Evidence, labels: Sequence[str]) -> Made[VerdictSource]:
-    """Claims for a head of these `labels`; those that no label fits, or that have no facts, are left out."""
-    made = Made[VerdictSource]()
+def verdict_sources(
+    examples: Iterable[Example], evidence: EvidencePools, labels: Sequence[str]
+) -> ExampleSet[VerdictSource]:
+    """Claims for a head with these `labels`; claims without a fitting label or without facts are left out."""
+    made = ExampleSet[VerdictSource]()
     for example in examples:
-        label, facts = fitting_label(example.label, labels), evidence.of(example)
+        label, facts = fitting_label(example.label, labels), evidence.pool(example)
         if label is None:
-            made.left_out["no label that the head has"] += 1
+            made.left_out["the head lacks the label"] += 1
         elif not facts.own:
             made.left_out["no facts"] += 1
         else:
@@ -173,37 +175,40 @@ def verdict_sources(examples: Iterable[Example], evidence: Evidence, labels: Seq
 
 
 def fitting_label(label: str | None, labels: Sequence[str]) -> str | None:
-    """`label` among a head's `labels`: of two, whatever is not supported is one; of three, that alone says too little."""
+    """A dataset's label as one of the head's `labels`, or None.
+
+    A head of two labels merges all that is not supported; a head of three cannot place a bare "not supported".
+    """
     if label is None or label in labels:
         return label
     return NOT_SUPPORTED if NOT_SUPPORTED in labels else None
 
 
-def answer_sources(examples: Iterable[Example], evidence: Evidence) -> Made[AnswerSource]:
-    """Questions whose answer is yes, no, or stands in their own facts."""
-    made = Made[AnswerSource]()
+def answer_sources(examples: Iterable[Example], evidence: EvidencePools) -> ExampleSet[AnswerSource]:
+    """Questions whose answer is yes, no, or a string in their own facts."""
+    made = ExampleSet[AnswerSource]()
     for example in examples:
         if example.answer is None or not words(example.answer):
             made.left_out["no answer is known"] += 1
             continue
-        kind, facts = kind_of(example.answer), evidence.of(example)
+        kind, facts = answer_kind(example.answer), evidence.pool(example)
         if not facts.own:
             made.left_out["no facts"] += 1
         elif kind == "span" and not answer_spans(facts.own, example.answer):
-            made.left_out["the answer stands in none of the facts"] += 1
+            made.left_out["the answer is in none of the facts"] += 1
         else:
             made.records.append(AnswerSource(example.qid, example.text, kind, example.answer, facts))
     return made
 
 
-def kind_of(answer: str) -> Kind:
+def answer_kind(answer: str) -> AnswerKind:
     if is_extractive(answer):
         return "span"
     return "yes" if words(answer) == ("yes",) else "no"
 
 
 def answer_spans(facts: Sequence[Fact], answer: str) -> tuple[AnswerSpan, ...]:
-    """Wherever an answer stands in the facts, or, if nowhere, what is left of it without its article."""
+    """All occurrences of an answer in the facts; if there are none, those of the answer without its article."""
     for wanted in (answer, _ARTICLE.sub("", answer)):
         found = [
             AnswerSpan(number, start, end)

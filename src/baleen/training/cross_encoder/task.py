@@ -1,14 +1,13 @@
-"""What a head of the cross-encoder is trained on, a batch at a time: sequences, and what should be read at their places.
+"""Training of cross-encoder heads: one alone, or several that share a backbone and take turns.
 
-Sequences are laid out so that little of the work is padding (see reading_layouts.py); what the head says at their places
-comes back in order.
+    task = SentenceTask(cross_encoder, records, corpus.__getitem__)
+    train_heads(cross_encoder, task, TrainConfig(steps=10_000), "runs/condenser")
+    cross_encoder.save("checkpoints/condenser")
 
-Training the heads of a cross-encoder, one alone or several that share its backbone.
+    shared = SharedTask([task, FactTask(cross_encoder, others)], weights=[2, 1])
+    train_heads(cross_encoder, shared, TrainConfig(...), "runs/shared")
 
-task = SentenceTask(reading, records, corpus.__getitem__)
-train_heads(reading, task, TrainConfig(steps=10_000), "runs/condenser")
-train_heads(reading, SharedTask([task, FactTask(reading, others)], weights=[2, 1]), TrainConfig(...), "runs/shared")
-reading.save("checkpoints/condenser")
+A batch has sequences, places in them where the head is applied, and targets for those places.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -30,21 +30,22 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.models.cross_encoder import CrossEncoder, CrossModel
 from baleen.models.pairs import CrossInput
 from baleen.models.tokens import to_device
-from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Asked, Order, Part, Weights, weights_of
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, QuestionRecord, Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
+from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder, resolve_packing
 
 
 @dataclass(frozen=True)
-class ReadingTraining:
-    """What heads learn from; the defaults are the paper's.
+class HeadTraining:
+    """Settings of head training; the defaults are the paper's.
 
-    `negatives` passages are drawn beside the positive one, for stage 1 of the condenser and for the reranker.  The
-    binary half of stage 2's loss weighs `fact_weight`.  `packing` puts many sequences into one row (None: on a GPU,
-    where the backbone takes it); without it, `most_padding` is the largest share of padding that goes through the model.
-    The tokens of `remembered` texts are kept.
+    negatives       passages drawn for each positive one, by stage 1 of the condenser and by the reranker
+    fact_weight     weight of the binary half of stage 2's loss
+    packing         put many sequences into one row (None: on a GPU, if the backbone supports it)
+    most_padding    largest share of padding without packing
+    remembered      texts whose tokens are cached
     """
 
     negatives: int = 1
@@ -64,14 +65,11 @@ class ReadingTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadingBatch:
-    """Some examples of one head: sequences with P places between them, and what should be read there.
-
-    `targets` are the head's own.
-    """
+class HeadBatch:
+    """Examples of one head: sequences with P places in all, and the head's `targets` for them."""
 
     head: str
-    texts: Grouped | Packed
+    texts: CrossEncoderGroups | CrossEncoderPack
     targets: Mapping[str, Tensor]
     load: Load
 
@@ -80,18 +78,18 @@ class ReadingBatch:
         return dataclasses.replace(self, texts=self.texts.to(device), targets=targets)
 
     def scores(self, model: CrossModel) -> Tensor:
-        """What the head says at every place of every sequence, in order: (P, outputs)."""
+        """The head's outputs at all places, in order: (P, outputs)."""
         return self.texts.scores(model, self.head)
 
 
-def load_of(examples: int, rows: Sequence[CrossInput], texts: Grouped | Packed) -> Load:
-    """Of `rows` that are laid out as `texts`."""
+def batch_load(examples: int, rows: Sequence[CrossInput], texts: CrossEncoderGroups | CrossEncoderPack) -> Load:
+    """The load of `rows` collated as `texts`."""
     lengths = [len(row) for row in rows]
     return Load(examples, sum(lengths), texts.slots, sum(length**2 for length in lengths))
 
 
-def table(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length side by side (B, n) int64, filled up with 0, and where they are real (B, n) bool."""
+def pad_rows(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Rows padded with 0 to one length (B, n) int64, and a mask (B, n) bool that is False for padding."""
     rows = list(rows)
     numbers = np.zeros((len(rows), max([1, *map(len, rows)])), np.int64)
     real = np.zeros(numbers.shape, bool)
@@ -100,33 +98,33 @@ def table(rows: Iterable[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(numbers), torch.from_numpy(real)
 
 
-Sample = TypeVar("Sample", bound=Asked)
-Wanted = TypeVar("Wanted")
+Sample = TypeVar("Sample", bound=QuestionRecord)
+Label = TypeVar("Label")  # target of one record
 Metrics = Callable[[], float | Mapping[str, float]]
 
 
 class Batches(Protocol):
-    """What a task is trained on: a function of step and part alone."""
+    """Batches of a task, as a function of step and part alone."""
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch: ...
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch: ...
 
 
 class Task(Protocol):
-    """What `train_heads` trains."""
+    """A loss over batches for the heads of a cross-encoder."""
 
-    reading: CrossEncoder
+    cross_encoder: CrossEncoder
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What a resumed run must have in common with the one that it takes up."""
+        """Settings and records that a resumed run must share with the run that it continues."""
 
     def batches(self, batch_size: int, seed: int) -> Batches: ...
 
-    def loss(self, batch: ReadingBatch) -> Mapping[str, Tensor]: ...
+    def loss(self, batch: HeadBatch) -> Mapping[str, Tensor]: ...
 
 
 def train_heads(
-    reading: CrossEncoder,
+    cross_encoder: CrossEncoder,
     task: Task,
     config: TrainConfig,
     folder: str | Path,
@@ -134,57 +132,60 @@ def train_heads(
     evaluate: Metrics | None = None,
     resume: bool = True,
 ) -> Outcome:
-    """Train `reading`, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
-    if task.reading is not reading:
-        raise TrainingError("the task is for another cross-encoder than the one that is to be trained")
-    config = override(config, device=str(reading.device))
+    """Train a cross-encoder, loaded with `trainable=True`, on its device by `task`; see `Trainer` for the rest."""
+    if task.cross_encoder is not cross_encoder:
+        raise TrainingError("the task is for another cross-encoder: make the task with the one to be trained")
+    config = override(config, device=str(cross_encoder.device))
     batches = task.batches(config.batch_size, config.seed)
-    about = {**task.about, "reading": to_mapping(reading.config)}
-    trainer = Trainer(reading.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
+    about = {**task.about, "cross_encoder": to_mapping(cross_encoder.config)}
+    trainer = Trainer(cross_encoder.model, batches.batch, task.loss, config, folder, evaluate=evaluate, about=about)
     return trainer.run(resume=resume)
 
 
-class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
-    """One head and the records that it learns from; each kind of head says how a record is laid out and judged.
+class CrossEncoderTask(ABC, Generic[Sample, Label]):
+    """One head and its training records; subclasses define the sequences, targets and loss.
 
-    `weights`, by qid, say how often the records of a question are taken; 1 where nothing is said.
+    `weights` by qid set how often the records of a question are drawn (default 1).
     """
 
     head: ClassVar[str]
 
-    def __init__(self, reading: CrossEncoder, records: Sequence[Sample], config: ReadingTraining | None = None) -> None:
-        reading.outputs(self.head)  # which says so where there is no such head
-        self.reading, self.records, self.config = reading, records, config or ReadingTraining()
+    def __init__(
+        self, cross_encoder: CrossEncoder, records: Sequence[Sample], config: HeadTraining | None = None
+    ) -> None:
+        cross_encoder.outputs(self.head)  # raises if there is no such head
+        self.cross_encoder, self.records, self.config = cross_encoder, records, config or HeadTraining()
         self.weights: Weights = {}
-        self.inputs = reading.inputs.with_cache_size(self.config.remembered)
-        self._packing = _packing(reading, self.config.packing)
+        self.inputs = cross_encoder.inputs.with_cache_size(self.config.remembered)
+        can_pack = partial(can_pack_cross_encoder, cross_encoder.model, cross_encoder.inputs)
+        self._packing = resolve_packing(self.config.packing, cross_encoder.device, can_pack)
         for record in records:
             self.check(record)
 
     def check(self, record: Sample) -> None:
-        """A TrainingError where nothing can be learnt from a record."""
+        """Raise a TrainingError if a record is unusable."""
 
     @abstractmethod
-    def lay(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Wanted]:
-        """The sequences of a record, with what `rng` draws for it, and what `targets` needs to know of it."""
+    def encode(self, record: Sample, rng: np.random.Generator, /) -> tuple[list[CrossInput], Label]:
+        """The sequences of a record, with what `rng` draws for it, and its label for `targets`."""
 
     @abstractmethod
-    def targets(self, wanted: Sequence[Wanted]) -> dict[str, Tensor]:
-        """What should be read at the places of a batch, out of what `lay` said of each record."""
+    def targets(self, labels: Sequence[Label], /) -> dict[str, Tensor]:
+        """The targets of a batch, from the labels of its records."""
 
     @abstractmethod
-    def judge(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The `loss` of scores (P, outputs), and whatever else is worth a curve."""
+    def losses(self, scores: Tensor, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The `loss` of scores (P, outputs), and other values to log."""
 
-    def lay_out(self, rows: Sequence[CrossInput]) -> Grouped | Packed:
-        """Sequences as they go through the model."""
+    def collate(self, rows: Sequence[CrossInput]) -> CrossEncoderGroups | CrossEncoderPack:
+        """Sequences packed or grouped for the model."""
         if self._packing:
-            return Packed.of(rows)
-        return Grouped.of(self.inputs, rows, self.config.most_padding)
+            return CrossEncoderPack.of(rows)
+        return CrossEncoderGroups.lay_out(self.inputs, rows, self.config.most_padding)
 
     @property
     def about(self) -> dict[str, Any]:
-        digest = hashlib.sha256(repr(weights_of(self.records, self.weights) or "").encode())
+        digest = hashlib.sha256(repr(record_weights(self.records, self.weights) or "").encode())
         for record in self.records:
             digest.update(repr(record).encode())
         settings = {name: value for name, value in to_mapping(self.config).items() if name != "remembered"}
@@ -193,39 +194,30 @@ class CrossEncoderTask(ABC, Generic[Sample, Wanted]):
     def batches(self, batch_size: int, seed: int) -> HeadBatches:
         return HeadBatches(self, batch_size, seed)
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
-        return self.judge(batch.scores(self.reading.model), batch.targets)
-
-
-def _packing(reading: CrossEncoder, wanted: bool | None) -> bool:
-    if wanted is None and reading.device.type != "cuda":
-        return False
-    possible = wanted is not False and can_pack(reading.model, reading.inputs)
-    if wanted and not possible:
-        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
-    return possible
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
+        return self.losses(batch.scores(self.cross_encoder.model), batch.targets)
 
 
 class HeadBatches:
-    """Batches of one task for any step, drawn by `seed`."""
+    """Batches of one task, drawn by `seed`."""
 
     def __init__(self, task: CrossEncoderTask[Any, Any], batch_size: int, seed: int) -> None:
-        weights = weights_of(task.records, task.weights)
+        weights = record_weights(task.records, task.weights)
         self._task, self._order = task, Order(len(task.records), batch_size, seed, weights)
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
         task, order = self._task, self._order
         places = order.places(step, part)
-        laid = [task.lay(task.records[order.row(place)], order.rng(place)) for place in places]
-        rows = [row for rows, _ in laid for row in rows]
-        texts, targets = task.lay_out(rows), task.targets([wanted for _, wanted in laid])
-        return ReadingBatch(task.head, texts, targets, load_of(len(laid), rows, texts))
+        encoded = [task.encode(task.records[order.row(place)], order.rng(place)) for place in places]
+        rows = [row for rows, _ in encoded for row in rows]
+        texts, targets = task.collate(rows), task.targets([label for _, label in encoded])
+        return HeadBatch(task.head, texts, targets, batch_load(len(encoded), rows, texts))
 
 
 class SharedTask:
-    """Several heads of one backbone, which take turns: in every `sum(weights)` steps, `weights[i]` are those of task i.
+    """Several heads of one backbone that take turns: of every `sum(weights)` steps, `weights[i]` are of task i.
 
-    Losses are logged for all heads together and, under the head's name, for each.
+    Losses are logged over all heads, and for each under its name.
     """
 
     def __init__(self, tasks: Sequence[CrossEncoderTask[Any, Any]], weights: Sequence[int] | None = None) -> None:
@@ -235,9 +227,9 @@ class SharedTask:
             raise ConfigError(f"the tasks are for the heads {heads}, which should be one or more, each once")
         if len(self.weights) != len(heads) or min(self.weights) < 1:
             raise ConfigError(f"weights = {self.weights}, which should be a positive number for each of {heads}")
-        self.reading = self.tasks[0].reading
-        if any(task.reading is not self.reading for task in self.tasks):
-            raise ConfigError("the tasks are for several cross-encoders, and should share one")
+        self.cross_encoder = self.tasks[0].cross_encoder
+        if any(task.cross_encoder is not self.cross_encoder for task in self.tasks):
+            raise ConfigError("the tasks are for several cross-encoders; expected one that they share")
         self._by_head = dict(zip(heads, self.tasks, strict=True))
 
     @property
@@ -247,25 +239,25 @@ class SharedTask:
     def batches(self, batch_size: int, seed: int) -> SharedBatches:
         return SharedBatches([task.batches(batch_size, seed) for task in self.tasks], turns(self.weights))
 
-    def loss(self, batch: ReadingBatch) -> dict[str, Tensor]:
+    def loss(self, batch: HeadBatch) -> dict[str, Tensor]:
         found = self._by_head[batch.head].loss(batch)
         return {"loss": found["loss"], **{f"{batch.head}_{name}": value for name, value in found.items()}}
 
 
 class SharedBatches:
-    """Batches of several tasks by turns; each task goes through its own steps without a gap."""
+    """Batches of several tasks in turns; each task counts its own steps without a gap."""
 
     def __init__(self, batches: Sequence[Batches], turns: Sequence[int]) -> None:
         self._batches, self._turns = batches, turns
 
-    def batch(self, step: int, part: Part = WHOLE) -> ReadingBatch:
-        rounds, turn = divmod(step, len(self._turns))
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> HeadBatch:
+        cycle, turn = divmod(step, len(self._turns))
         task = self._turns[turn]
-        own = rounds * self._turns.count(task) + self._turns[:turn].count(task)
+        own = cycle * self._turns.count(task) + self._turns[:turn].count(task)
         return self._batches[task].batch(own, part)
 
 
 def turns(weights: Sequence[int]) -> list[int]:
-    """Which task each step of a round is of: task i `weights[i]` times, spread evenly."""
+    """The task of each step of a cycle: task i `weights[i]` times, spread evenly."""
     due = [((turn + 0.5) / weight, task) for task, weight in enumerate(weights) for turn in range(weight)]
     return [task for _, task in sorted(due)]

@@ -1,1 +1,1 @@
-"""Latent hop ordering: in which order gold passages can be found, and the retriever that this trains."""
+"""Latent hop ordering: infer the hop of each gold passage while training the retriever."""

@@ -1,15 +1,18 @@
-"""Algorithm 1 with its models: train, search the corpus, split, expand, hop by hop; then one retriever over all hops.
+"""Algorithm 1 of the paper: hop by hop, train a retriever, rank the corpus with it, supervise, expand the queries.
 
-    start               the backbone with its principal-component projection, or a retriever to go on from
-    retriever-t         R_t: trained from the start on what hop t is to find
-    hop-t               every query ranked by R_t: positives, negatives, and the queries of the next hop
-    retriever           trained from the start on all hops
+    start               the backbone with a projection from principal components, or a trained retriever to go on from
+    retriever-t         R_t: trained from the start to find the gold passages of hop t
+    hop-t               every query ranked by R_t: positives, negatives, and the queries of hop t + 1
+    retriever           the final retriever: trained from the start on the hops of all turns
 
-With `order` "heuristic" or "oracle" the hops are settled beforehand, and the start's own ranking gives the negatives.
-Questions whose file says `order` "given" keep their order under any plan.
-Stages whose hop no question gets to are done at once, and leave no model.
+How a question is supervised depends on its order of hops:
 
-Of a plan whose retriever is `ready`, the stage `retriever` alone is done: it takes that one and measures it.
+    latent              the ranking of R_t says which gold passages hop t takes
+    heuristic, oracle   an order fixed beforehand says so; the ranking of the start gives the negatives
+    given               fixed as well: a question whose file has `order` "given" keeps that order under every plan
+
+A stage that no question reaches finishes at once and leaves no model.  A plan with a `ready` retriever has the stage
+`retriever` alone, which copies and measures that retriever.
 """
 
 from __future__ import annotations
@@ -26,25 +29,22 @@ import torch
 from baleen.core.config import to_mapping
 from baleen.core.errors import DatasetError
 from baleen.core.files import read_records
-from baleen.core.machine import StageTimer
 from baleen.core.types import Ranking
 from baleen.models.checkpoint import AVERAGED, FORMATS, read_json, resolve_folder
 from baleen.models.encoder import Encoder
 from baleen.models.markup import passage_text
 from baleen.training.cross_encoder.likely_sentences import likely_sentences
 from baleen.training.data import Question, TrainingData
-from baleen.training.hop_order.fixed import HopOrder, Reach, heuristic_order, oracle_hops, oracle_order
-from baleen.training.hop_order.mining import Corpora, MiningIndex
+from baleen.training.hop_order.fixed import HopOrder, HopRecall, fixed_orders, oracle_hops, passages_due
+from baleen.training.hop_order.mining import MiningIndex, RetrieverIndexes
 from baleen.training.hop_order.report import inspect, summarise
+from baleen.training.hop_order.strategies import Supervise, supervise_by_order, supervise_by_ranking
 from baleen.training.hop_order.supervision import (
     State,
     Step,
     Supervised,
     final_round_depths,
-    first_hop,
     gather,
-    latent_hop,
-    ordered_hop,
     partly_found,
     start,
     unfinished,
@@ -57,26 +57,25 @@ from baleen.training.stages import CHECKPOINT, RunFolder
 log = logging.getLogger(__name__)
 
 SAMPLE = 1000  # passages that a starting projection is fitted on
-RANKED_AT_ONCE = 16384  # queries whose whole rankings are held
-FINAL = "retriever"  # the stage whose retriever the model gets
+QUERIES_AT_ONCE = 16384  # queries whose rankings are held in memory
+FINAL = "retriever"  # the stage that makes the model's retriever
 _DTYPES = {"auto": None, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
 class HopOrderTraining:
-    """The retriever's stages of a run."""
+    """The retriever stages of a run."""
 
     def __init__(
-        self, plan: RetrieverPlan, hops: int, world: TrainingData, run: RunFolder, device: str | None = None
+        self, plan: RetrieverPlan, hops: int, data: TrainingData, run: RunFolder, device: str | None = None
     ) -> None:
-        self.plan, self.hops, self.world, self.run, self.device = plan, hops, world, run, device
-        self._collection = {question.example.qid: question.collection for question in (*world.train, *world.dev)}
-        self.sentences = likely_sentences(world.passage)  # of gold passages none of whose sentences is known for gold
-        self._kept: tuple[str, MiningIndex] | None = None
-        self._clock = StageTimer(1)
+        self.plan, self.hops, self.data, self.run, self.device = plan, hops, data, run, device
+        self.sentences = likely_sentences(data.passage)  # for gold passages without annotated sentences
+        self.indexes = RetrieverIndexes(self._load, run.stages[0], data, run.processes)
+        self._collection = {question.example.qid: question.collection for question in (*data.train, *data.dev)}
 
     @staticmethod
     def stages(plan: RetrieverPlan, hops: int) -> list[str]:
-        """In the order in which they are done."""
+        """Names of the stages, in order."""
         if plan.ready is not None:
             return [FINAL]
         turns = range(1, hops + 1)
@@ -84,251 +83,202 @@ class HopOrderTraining:
         return ["start", *(stage for pair in pairs for stage in pair), FINAL]
 
     def train(self) -> None:
-        """Every stage that is not done yet."""
+        """Run every stage that is not done."""
         if self.plan.ready is not None:
-            self.run.do(FINAL, self._take, self.plan.ready)
+            self.run.run_stage(FINAL, self._copy_ready, self.plan.ready)
             return
-        self.run.do("start", self._start, alone=True)
+        self.run.run_stage("start", self._start, first_process_only=True)
         for turn in range(1, self.hops + 1):
             if self.plan.trains(turn):
-                self.run.do(f"retriever-{turn}", self._train_for, turn)
-            self.run.do(f"hop-{turn}", self._hop, turn)
-        self.run.do(FINAL, self._final)
+                self.run.run_stage(f"retriever-{turn}", self._train_hop_retriever, turn)
+            self.run.run_stage(f"hop-{turn}", self._supervise_hop, turn)
+        self.run.run_stage(FINAL, self._train_final)
 
     # Stages
 
     def _start(self, folder: Path) -> Mapping[str, Any]:
+        """Save the encoder that every training of the run starts from."""
         assert self.plan.backbone is not None
         source, device, dtype = resolve_folder(self.plan.backbone), self.device, self._dtype
         if read_json(source / "config.json").get("format") in FORMATS:
             encoder = Encoder.load(source, device, dtype, trainable=True)
             encoder = encoder.with_settings(**to_mapping(self.plan.encoder))
         else:
-            sample = list(self.world.passages.values())[:: max(1, len(self.world.passages) // SAMPLE)]
+            sample = list(self.data.passages.values())[:: max(1, len(self.data.passages) // SAMPLE)]
             texts = [passage_text(passage.title, passage.text) for passage in sample]
             encoder = Encoder.from_backbone(source, texts, self.plan.encoder, device=device, dtype=dtype)
         encoder.save(folder / CHECKPOINT)
         return {"backbone": self.plan.backbone}
 
-    def _train_for(self, folder: Path, turn: int) -> Mapping[str, Any]:
-        """R_t: the first from the start's ranking, later ones from the negatives of the hop before."""
+    def _train_hop_retriever(self, folder: Path, turn: int) -> Mapping[str, Any]:
+        """Train R_t: R_1 on the start's ranking, later ones on the negatives of the hop before."""
         records = self._first_targets(folder) if turn == 1 else self._weak_targets(turn)
-        mined = {"mining_seconds": self.mining_seconds()}
+        mined = {"mining_seconds": self.indexes.seconds()}
         if not records:
             return {"records": 0, **mined}
-        return {**self._train(records, self.plan.steps[min(turn, len(self.plan.steps)) - 1], folder), **mined}
+        steps = self.plan.steps[min(turn, len(self.plan.steps)) - 1]
+        return {**self._train(records, steps, folder), **mined}
 
-    def _hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
-        """Every query ranked: what it found, or was to find, becomes positives and the query of the next hop."""
-        steps = [self._step(state, ranking) for state, ranking in self._ranked(self._ranker(turn), self._states(turn))]
+    def _supervise_hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
+        """Rank every query, and save the positives, negatives and expanded query of each."""
+        depth = final_round_depths(self.hops, self.plan.positive_depth)[turn - 1]
+        steps = list(self._supervised(self._ranker(turn), self._states(turn), depth))
+        reports = [inspect(step, self.data.passage) for step in steps]
         self.run.write(steps, folder / "steps.jsonl.gz")
-        self.run.write((inspect(step, self.world.passage) for step in steps), folder / "inspected.jsonl")
-        report = summarise(inspect(step, self.world.passage) for step in steps).to_json()
-        return {**report, "mining_seconds": self.mining_seconds()}
+        self.run.write(reports, folder / "inspected.jsonl")
+        return {**summarise(reports).to_json(), "mining_seconds": self.indexes.seconds()}
 
-    def _final(self, folder: Path) -> Mapping[str, Any]:
-        """One retriever over all hops, measured with a perfect condenser over all passages that are searched."""
-        records = gather(self._steps(turn) for turn in range(1, self.hops + 1))
-        parts = self._partly_found() if self.plan.partial else []
-        report = self._train([*records, *parts], self.plan.final_steps, folder)
-        return {**report, "partial": len(parts), **self._measured()}
+    def _train_final(self, folder: Path) -> Mapping[str, Any]:
+        """Train one retriever on all hops, and measure it."""
+        turns = range(1, self.hops + 1)
+        records, partial = gather(self._steps(turn) for turn in turns), list[Supervised]()
+        if self.plan.partial:
+            steps = (step for turn in turns for step in self._steps(turn))
+            partial = [each for step in steps for each in partly_found(step, self.data.passage, self.sentences)]
+        report = self._train([*records, *partial], self.plan.final_steps, folder)
+        return {**report, "partial": len(partial), **self._measure()}
 
-    def _take(self, folder: Path, ready: str) -> Mapping[str, Any]:
-        """A retriever that was trained before, with its own settings and in the type of its weights."""
+    def _copy_ready(self, folder: Path, ready: str) -> Mapping[str, Any]:
+        """Copy a trained retriever with its settings and in the type of its weights, and measure it."""
         encoder = Encoder.load(ready, "cpu", trainable=True)
         self.run.save(encoder, folder)
-        return {"ready": ready, "fingerprint": encoder.fingerprint, **self._measured()}
+        return {"ready": ready, "fingerprint": encoder.fingerprint, **self._measure()}
 
-    def _measured(self) -> dict[str, Any]:
-        """How far the final retriever gets on dev, and what it took to tell."""
-        haystacks, report = self.haystacks(FINAL), {}
-        for dataset, questions in self._dev().items():
-            report[f"dev {dataset}"] = [reach.to_json() for reach in self._reach(haystacks, questions)]
-        return {**report, "mining_seconds": self.mining_seconds()}
-
-    # What they train on
+    # Supervision
 
     @cached_property
     def _orders(self) -> dict[str, HopOrder]:
-        """The settled orders, by qid: of questions that keep what their file gives, and as the plan settles the others."""
-        found: dict[str, HopOrder] = {}
-        for question in self.world.train:
-            example = question.example
-            if example.gold and (question.ordered or (self.plan.order == "oracle" and example.order)):
-                found[example.qid] = oracle_order(example)
-            elif example.gold and self.plan.order == "heuristic":
-                found[example.qid] = heuristic_order(example, self.world.passage)
-        return found
+        """Orders of hops fixed beforehand, by qid; latent questions have none."""
+        return fixed_orders(self.data.train, self.plan.order, self.data.passage)
 
-    def _states(self, turn: int) -> list[State]:
-        """The questions that get to a hop; those without gold passages are left out."""
-        if turn > 1:
-            return unfinished(self._steps(turn - 1))
-        states = [start(question.example) for question in self.world.train]
-        kept = [state for state in states if self._trained_on(state)]
-        if len(kept) < len(states):
-            log.warning(
-                "%s of %s questions have no gold passages, or none in order", len(states) - len(kept), len(states)
-            )
-        if not kept:
-            raise DatasetError(
-                f"no question can be trained on with order = '{self.plan.order}': none has gold passages"
-                + (" in order" if not self._is_latent else "")
-            )
-        return kept
+    @cached_property
+    def _fixed(self) -> dict[str, Supervise]:
+        """The strategy of every question whose order is fixed, by qid."""
+        return {
+            qid: supervise_by_order(order, self.hops, self.data.passage, self.plan.negative_depth, self.sentences)
+            for qid, order in self._orders.items()
+        }
 
-    def _trained_on(self, state: State) -> bool:
-        return not state.done and (self._is_latent or state.example.qid in self._orders)
+    def _supervised(self, stage: str, states: Sequence[State], depth: int | None) -> Iterator[Step]:
+        """One step of each state, by the ranking of a stage's retriever; latent positives lie within `depth`."""
+        latent = supervise_by_ranking(depth, self.data.passage, self.plan.negative_depth, self.sentences)
+        for state, ranking in self._ranked(stage, states):
+            supervise = self._fixed.get(state.example.qid, latent)
+            step = supervise(state, ranking)
+            yield replace(step, supervised=thin_negatives(step.supervised, self.plan.negatives_kept))
 
     def _first_targets(self, folder: Path) -> list[Supervised]:
-        """Kept in `folder`: a device that ranks a little otherwise the second time must not change a run that goes on."""
+        """Training records of R_1.
+
+        They are saved in `folder`: a device may rank slightly differently the second time, and a resumed run needs the
+        same records.
+        """
         file = folder / "records.jsonl.gz"
-        if not self.run.processes.agreed(file.exists()):
-            ranked = self._ranked("start", self._states(1))
-            self.run.write((self._thinned(self._first_target(state, own)) for state, own in ranked), file)
+        if not self.run.processes.broadcast(file.exists()):
+            steps = self._supervised("start", self._states(1), self.plan.first_depth)
+            self.run.write((step.supervised for step in steps), file)
         return list(read_records(file, Supervised))
 
-    def _first_target(self, state: State, ranking: Ranking) -> Supervised:
-        if state.example.qid in self._orders:
-            return self._settled_step(state, ranking).supervised
-        depth, negative_depth = self.plan.first_depth, self.plan.negative_depth
-        return first_hop(state.example, ranking, depth=depth, negative_depth=negative_depth)
-
     def _weak_targets(self, turn: int) -> list[Supervised]:
+        """Training records of R_t for t > 1."""
         steps = [step for step in self._steps(turn - 1) if not step.state.done]
-        return [
-            replace(weak_targets(step.state, step.supervised.negatives), positives=self._due(step.state))
-            for step in steps
-        ]
+        records = [weak_targets(step.state, step.supervised.negatives) for step in steps]
+        due = [passages_due(self._orders.get(step.state.example.qid, ()), step.state, self.hops) for step in steps]
+        return [replace(record, positives=pids) for record, pids in zip(records, due, strict=True)]
 
-    def _partly_found(self) -> list[Supervised]:
-        steps = (step for turn in range(1, self.hops + 1) for step in self._steps(turn))
-        return [record for step in steps for record in partly_found(step, self.world.passage, self.sentences)]
+    def _states(self, turn: int) -> list[State]:
+        """Questions that reach a hop."""
+        if turn > 1:
+            return unfinished(self._steps(turn - 1))
+        latent, count = self.plan.order == "latent", len(self.data.train)
+        states = [start(question.example) for question in self.data.train]
+        states = [each for each in states if not each.done and (latent or each.example.qid in self._orders)]
+        if len(states) < count:
+            log.warning("%s of %s questions have no gold passages, or none in order", count - len(states), count)
+        if not states:
+            raise DatasetError(
+                f"no question can be trained on with order = '{self.plan.order}': none has gold passages"
+                + ("" if latent else " in order")
+            )
+        return states
 
-    def _step(self, state: State, ranking: Ranking) -> Step:
-        step = (self._settled_step if state.example.qid in self._orders else self._latent_step)(state, ranking)
-        return replace(step, supervised=self._thinned(step.supervised))
+    def _steps(self, turn: int) -> Iterator[Step]:
+        return read_records(self.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step)
 
-    def _latent_step(self, state: State, ranking: Ranking) -> Step:
-        depth = final_round_depths(self.hops, self.plan.positive_depth)[state.hop - 1]
-        most, sentences = self.plan.negative_depth, self.sentences
-        return latent_hop(state, ranking, self.world.passage, depth=depth, negative_depth=most, sentences=sentences)
-
-    def _settled_step(self, state: State, ranking: Ranking) -> Step:
-        due, most, sentences = self._due(state), self.plan.negative_depth, self.sentences
-        return ordered_hop(state, ranking, self.world.passage, positives=due, negative_depth=most, sentences=sentences)
-
-    def _due(self, state: State) -> tuple[str, ...]:
-        """The passages that a settled order has for this hop, and at the last one, or without an order, all that are left."""
-        order = self._orders.get(state.example.qid, ())
-        return order[state.hop - 1] if state.hop < min(self.hops, len(order)) else state.remaining
-
-    def _thinned(self, record: Supervised) -> Supervised:
-        """With as many negatives as are kept: a whole ranking of every query would fill the memory."""
-        found, count = record.negatives, min(self.plan.negatives_kept, len(record.negatives))
-        return replace(record, negatives=tuple(found[place * len(found) // count] for place in range(count)))
-
-    # Their parts
-
-    @property
-    def _is_latent(self) -> bool:
-        return self.plan.order == "latent"
+    # Retrievers
 
     @property
     def _dtype(self) -> torch.dtype | None:
         return _DTYPES[self.plan.training.precision]
 
-    def _ranker(self, turn: int) -> str:
-        if not self._is_latent:
-            return "start"
-        return f"retriever-{turn if self.plan.per_hop else 1}"
-
-    def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
-        """Train a copy of the start."""
-        self.release()
-        encoder = self._load("start", trainable=True)
-        usable = _usable(records)
-        training = replace(self.plan.training, steps=steps)
-        outcome = train_retriever(
-            encoder,
-            usable,
-            self.world.passage,
-            folder / "training",
-            training,
-            self.plan.learning,
-            weights=self.world.weights,
-            tokens=self._corpora.by_pid,
-            resume=True,
-        )
-        encoder.notes.pop(AVERAGED, None)  # what it started from may be a mean, what came of it is none
-        self.run.save(encoder, folder)
-        return {"records": len(usable), **outcome.report()}
-
     def _load(self, stage: str, trainable: bool = False) -> Encoder:
         return Encoder.load(self.run.folder(stage) / CHECKPOINT, self.device, self._dtype, trainable=trainable)
 
-    @cached_property
-    def _corpora(self) -> Corpora:
-        inputs = self._load(self.run.stages[0]).inputs  # which all retrievers of a run have in common
-        with self._clock("tokenise"):
-            return Corpora.of(inputs, self.world)
-
-    def haystacks(self, stage: str) -> MiningIndex:
-        """The corpora as the retriever of a stage encodes them, kept until another's are asked for or one is trained."""
-        if self._kept is None or self._kept[0] != stage:
-            self.release()
-            self._kept = stage, MiningIndex(self._load(stage), self._corpora, self.run.processes, self._clock)
-        return self._kept[1]
-
-    def mining_seconds(self) -> dict[str, float]:
-        """What tokenising, encoding and searching corpora took since this was last asked."""
-        spent = {part: round(seconds, 2) for part, seconds in self._clock.seconds.items()}
-        self._clock.seconds.clear()
-        return spent
-
-    def release(self) -> None:
-        """Forget the encoded corpora: what is trained next may need their place."""
-        self._kept = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    def _ranker(self, turn: int) -> str:
+        """The stage whose retriever ranks the queries of a hop."""
+        if self.plan.order != "latent":
+            return "start"
+        return f"retriever-{turn if self.plan.per_hop else 1}"
 
     def _ranked(self, stage: str, states: Sequence[State]) -> Iterator[tuple[State, Ranking]]:
-        """Every state with the ranking of its query; a part of them at a time is held."""
-        if not states:
-            return
-        haystacks = self.haystacks(stage)
-        for first in range(0, len(states), RANKED_AT_ONCE):
-            part = states[first : first + RANKED_AT_ONCE]
-            collections = [self._collection[state.example.qid] for state in part]
-            rankings = haystacks.rank([state.query for state in part], collections, self.plan.negative_depth)
-            yield from zip(part, rankings, strict=True)
+        """Every state with the ranking of its query."""
+        for first in range(0, len(states), QUERIES_AT_ONCE):
+            part = states[first : first + QUERIES_AT_ONCE]
+            yield from zip(part, self._rank(self.indexes.of(stage), part, self.plan.negative_depth), strict=True)
 
-    def _steps(self, turn: int) -> Iterator[Step]:
-        return read_records(self.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step)
+    def _rank(
+        self, index: MiningIndex, states: Sequence[State], depth: int, exclude: Sequence[Sequence[str]] = ()
+    ) -> list[Ranking]:
+        collections = [self._collection[state.example.qid] for state in states]
+        return index.rank([state.query for state in states], collections, depth, exclude)
 
-    def _dev(self) -> dict[str, list[Question]]:
-        """Questions to measure on, by dataset."""
-        found: dict[str, list[Question]] = {}
-        for question in self.world.dev:
-            if question.example.gold:
-                found.setdefault(question.dataset, []).append(question)
-        return found
-
-    def _reach(self, haystacks: MiningIndex, questions: Sequence[Question]) -> list[Reach]:
-        collection = {question.example.qid: question.collection for question in questions}
-
-        def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
-            collections = [collection[state.example.qid] for state in states]
-            return haystacks.rank([state.query for state in states], collections, depth, seen)
-
-        return oracle_hops(
-            [question.example for question in questions],
-            search,
-            self.world.passage,
-            self.plan.depths,
-            self.sentences,
+    def _train(self, records: Sequence[Supervised], steps: int, folder: Path) -> dict[str, Any]:
+        """Train a copy of the start, and save it."""
+        self.indexes.release()
+        encoder = self._load("start", trainable=True)
+        usable = [record for record in records if record.positives and record.negatives]
+        outcome = train_retriever(
+            encoder,
+            usable,
+            self.data.passage,
+            folder / "training",
+            replace(self.plan.training, steps=steps),
+            config=self.plan.learning,
+            weights=self.data.weights,
+            tokens=self.indexes.corpora.by_pid,
+            resume=True,
         )
+        encoder.notes.pop(AVERAGED, None)  # the start may be a mean of checkpoints, the trained encoder is not
+        self.run.save(encoder, folder)
+        return {"records": len(usable), **outcome.report()}
+
+    def _measure(self) -> dict[str, Any]:
+        """Recall of the final retriever on dev with a perfect condenser, by dataset."""
+        index = self.indexes.of(FINAL)
+        recalls = {
+            f"dev {name}": self._recall(index, questions) for name, questions in by_dataset(self.data.dev).items()
+        }
+        reports = {name: [recall.to_json() for recall in found] for name, found in recalls.items()}
+        return {**reports, "mining_seconds": self.indexes.seconds()}
+
+    def _recall(self, index: MiningIndex, questions: Sequence[Question]) -> list[HopRecall]:
+        def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
+            return self._rank(index, states, depth, seen)
+
+        examples = [question.example for question in questions]
+        return oracle_hops(examples, search, self.data.passage, self.plan.depths, self.sentences)
 
 
-def _usable(records: Iterable[Supervised]) -> list[Supervised]:
-    return [record for record in records if record.positives and record.negatives]
+def by_dataset(questions: Iterable[Question]) -> dict[str, list[Question]]:
+    """Questions with gold passages, by dataset."""
+    found: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.example.gold:
+            found.setdefault(question.dataset, []).append(question)
+    return found
+
+
+def thin_negatives(record: Supervised, most: int) -> Supervised:
+    """A record with `most` of its negatives, evenly spread over the ranks; whole rankings would fill the memory."""
+    found, count = record.negatives, min(most, len(record.negatives))
+    return replace(record, negatives=tuple(found[place * len(found) // count] for place in range(count)))

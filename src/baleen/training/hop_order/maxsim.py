@@ -1,10 +1,10 @@
-"""The focused score of many queries with many passages, exactly: what mining spends its time on.
+"""Exact focused scores of many queries with many passages, the main cost of mining.
 
     lanes = Lanes.of([query.query for query in vectors], device, dtype)
     focused_scores(lanes, block.vectors, keep)              one term of the score, (Q, P)
 
-On a GPU with Triton the similarities are reduced where they are made (`maxsim_kernel.py`); elsewhere they are made
-piece by piece, so that each piece is reduced while it lies in the cache.
+On a GPU with Triton a fused kernel reduces the similarities (`maxsim_kernel.py`); elsewhere they are made piece by
+piece, so that each piece is reduced while it is in the cache.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch import Tensor
 
 log = logging.getLogger(__name__)
 
-LOWEST = -1.01  # below every cosine, rounded as they are
-HALVINGS = 20  # as many matches as a query may have stay within a thousandth, be they all the same
-PIECES = {"cpu": 2**20, "gpu": 2**28}  # similarities that are made at once
-CACHED = {"cpu": 2**16, "gpu": 2**26}  # matches whose largest are looked for at once
+LOWEST = -1.01  # below every cosine, even a rounded one
+HALVINGS = 20  # enough for sums within a thousandth, even if all matches of a query are equal
+PIECES = {"cpu": 2**20, "gpu": 2**28}  # similarities made at once
+CACHED = {"cpu": 2**16, "gpu": 2**26}  # matches reduced at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Lanes:
 
     @classmethod
     def of(cls, queries: Sequence[npt.NDArray[Any]], device: torch.device, dtype: torch.dtype) -> Self:
-        """Of one array (n, d) for each query; n may be 0."""
+        """Lanes of one array (n, d) per query; n may be 0."""
         counts = np.array([len(own) for own in queries], np.int32)
         starts = np.cumsum(counts, dtype=np.int32) - counts
         vectors = torch.from_numpy(np.concatenate(queries)).to(device, dtype)
@@ -51,7 +51,7 @@ class Lanes:
         return len(self.counts)
 
     def padded(self, matches: Tensor) -> tuple[Tensor, Tensor]:
-        """Matches of the lanes (L, P) query by query: (Q, N, P), and (Q, N) bool for those that are real."""
+        """Matches of the lanes (L, P) by query: (Q, N, P), and a mask (Q, N) bool that is False for padding."""
         columns = torch.arange(self.longest, device=matches.device)
         mask = columns < self.counts.unsqueeze(1)
         places = (self.starts.unsqueeze(1) + columns).clamp(max=len(matches) - 1)
@@ -65,9 +65,9 @@ def has_triton() -> bool:
 
 @cache
 def can_fuse(device: torch.device, dim: int) -> bool:
-    """Whether the fused kernels run on `device` with vectors of `dim` and are right there: tried once, on a few numbers.
+    """Whether the fused kernels run on `device` with vectors of `dim` and give right scores: tried once on random vectors.
 
-    There are enough tokens for the largest of their tiles, for which a device may lack the room.
+    The vectors fill the largest tile, which may not fit on a device.
     """
     if device.type != "cuda" or not has_triton():
         return False
@@ -76,24 +76,24 @@ def can_fuse(device: torch.device, dim: int) -> bool:
     lanes, block = Lanes.of(list(queries), device, torch.float16), torch.from_numpy(passages).to(device)
     try:
         ours, theirs = (focused_scores(lanes, block, 3, fused=fused) for fused in (True, False))
-    except Exception as error:  # a compiler that is lacking, or whatever else Triton says
-        log.warning("the fused kernels cannot be used on %s (%s): mining will be slower", device, error)
+    except Exception as error:  # a missing compiler, or any other error of Triton
+        log.warning("the fused kernels do not run on %s (%s): mining will be slower", device, error)
         return False
     if not torch.allclose(ours, theirs, atol=1e-2):
-        log.warning("the fused kernels are wrong on %s, and are not used: mining will be slower", device)
+        log.warning("the fused kernels give wrong scores on %s and are not used: mining will be slower", device)
         return False
     return True
 
 
 def kind(device: torch.device) -> str:
-    """What limits are chosen by: "cpu", or "gpu" of any kind."""
+    """ "cpu", or "gpu" for any other device: the key of limits."""
     return "cpu" if device.type == "cpu" else "gpu"
 
 
 def focused_scores(lanes: Lanes, passages: Tensor, keep: int | None, *, fused: bool | None = None) -> Tensor:
     """The sum of the `keep` largest matches of each query with each passage: (P, M, d) -> (Q, P) float32.
 
-    None keeps all.  `fused` None takes the fused kernels where they run: on CUDA with Triton, and a compiler for it.
+    None keeps all.  `fused` None uses the fused kernels if they run: on CUDA with Triton and a compiler.
     """
     if not lanes.longest:
         return torch.zeros(len(lanes), len(passages), device=passages.device)
@@ -110,7 +110,7 @@ def focused_scores(lanes: Lanes, passages: Tensor, keep: int | None, *, fused: b
 
 
 def best_matches(vectors: Tensor, passages: Tensor) -> Tensor:
-    """How well each passage matches each vector: (L, d), (P, M, d) -> (L, P)."""
+    """The best match of each vector in each passage: (L, d), (P, M, d) -> (L, P)."""
     size, tokens, dim = passages.shape
     flat = passages.reshape(-1, dim).T
     step = max(1, PIECES[kind(passages.device)] // flat.shape[1])
@@ -120,8 +120,8 @@ def best_matches(vectors: Tensor, passages: Tensor) -> Tensor:
 def sum_of_largest(matches: Tensor, mask: Tensor, keep: int | None) -> Tensor:
     """The sum of the `keep` largest valid similarities of each column: (Q, N, P), (Q, N) bool -> (Q, P).
 
-    What `scoring.focus` gives, to a thousandth and without sorting: the sum of the k largest is the least value over t of
-    `k t + sum(max(x - t, 0))`, and where fewer than k are larger than t, t is too high.
+    This is `scoring.focus` to a thousandth, without sorting: the sum of the k largest is the minimum over t of
+    `k t + sum(max(x - t, 0))`, and t is too high if fewer than k matches are larger.
     """
     if keep is None or keep >= matches.shape[1]:
         return torch.where(mask.unsqueeze(2), matches, 0.0).sum(dim=1)

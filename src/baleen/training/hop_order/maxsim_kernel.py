@@ -1,12 +1,12 @@
-"""The best matches of query vectors in passages on a GPU, without writing the similarities down.
+"""Best matches of query vectors in passages on a GPU, without writing similarities to memory.
 
-    best_matches        tiles of similarities are made and reduced to their maxima where they are made: (P, L)
-    focused_sums        the sum of the largest of each query's matches, by halving in registers: (Q, P)
+    best_matches        make tiles of similarities and reduce them to maxima in registers: (P, L)
+    focused_sums        sum the largest matches of each query, by halving in registers: (Q, P)
 
-Written out, the similarities of some thousand queries with a corpus are terabytes that are written once and read many
-times.  Here a program holds a tile of query vectors and lets the tokens of several passages go by.
+The similarities of a few thousand queries with a corpus would take terabytes.  Here a program holds a tile of query
+vectors and passes over the tokens of several passages.
 
-This module needs Triton, which comes with CUDA builds of torch; `maxsim.py` decides whether it is used.
+This module needs Triton, which comes with CUDA builds of torch; `maxsim.py` decides whether to use it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-LANES = 128  # query vectors that a program holds
+LANES = 128  # query vectors of a program
 TOKEN_TILES = (128, 64, 32)
-PASSAGES = 16  # that go by one program
-CELLS = 2048  # matches that a program of `focused_sums` holds
+PASSAGES = 16  # passages of a program
+CELLS = 2048  # matches of a program of `focused_sums`
 HALVINGS = 24
-SMALLEST = 16  # the least that matrix units multiply
+SMALLEST = 16  # smallest dimension of matrix units
 
 
 def best_matches(lanes: Tensor, passages: Tensor) -> Tensor:
-    """How well each passage matches each query vector: (L, d), (P, M, d) -> (P, L), in the type of `lanes`."""
+    """The best match of each query vector in each passage: (L, d), (P, M, d) -> (P, L), in the type of `lanes`."""
     (count, dim), (size, tokens, _) = lanes.shape, passages.shape
     lanes, passages = lanes.contiguous(), passages.contiguous()
     found = torch.empty(size, count, dtype=lanes.dtype, device=lanes.device)
@@ -41,12 +41,12 @@ def best_matches(lanes: Tensor, passages: Tensor) -> Tensor:
 
 
 def token_tile(tokens: int) -> int:
-    """How many tokens are multiplied at once: large tiles are faster, and waste more of a last one that is not full."""
+    """Tokens multiplied at once: large tiles are faster, but waste more in the last tile."""
     return min(TOKEN_TILES, key=lambda tile: triton.cdiv(tokens, tile) * (tile + 8))
 
 
 def _roomy(device: torch.device) -> bool:
-    """Whether a third tile of tokens can be on its way."""
+    """Whether shared memory has room to prefetch a third tile of tokens."""
     if device.type != "cuda":
         return False
     shared: int = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
@@ -56,7 +56,7 @@ def _roomy(device: torch.device) -> bool:
 def focused_sums(matches: Tensor, starts: Tensor, counts: Tensor, longest: int, keep: int) -> Tensor:
     """The sum of the `keep` largest matches of each query: (P, L) -> (Q, P) float32.
 
-    Query q has the `counts[q]` columns from `starts[q]` on, `longest` at most; where those are fewer, all are summed.
+    Query q has the `counts[q]` columns from `starts[q]` on, `longest` at most; fewer than `keep` are all summed.
     """
     size, lanes = matches.shape
     sums = torch.empty(len(starts), size, dtype=torch.float32, device=matches.device)
@@ -81,12 +81,12 @@ def _best_matches(
     DEPTH: tl.constexpr,  # noqa: N803
     PASSAGES: tl.constexpr,  # noqa: N803
 ) -> None:
-    """A tile of lanes with some passages; passages and tiles of tokens make one loop, so that loads run ahead."""
+    """A tile of lanes with some passages; one loop over passages and tiles of tokens lets loads run ahead."""
     rows = tl.program_id(0) * LANES + tl.arange(0, LANES)
     first = tl.program_id(1) * PASSAGES
     inner = tl.arange(0, DEPTH)
     real = inner < dim
-    # Rows past the last lane and tokens past the last one repeat it: that changes no maximum, and is not stored.
+    # Rows past the last lane and tokens past the last one repeat the last: this changes no maximum and is not stored.
     held = tl.minimum(rows, lane_count - 1).to(tl.int64)
     held_lanes = tl.load(lanes + held[:, None] * dim + inner[None, :], mask=real[None, :], other=0.0)
     tiles = tl.cdiv(tokens, TOKENS)
@@ -115,7 +115,7 @@ def _focused_sums(
     WIDTH: tl.constexpr,  # noqa: N803
     HALVINGS: tl.constexpr,  # noqa: N803
 ) -> None:
-    """One query with some passages; see `maxsim.sum_of_largest` for why halving finds the sum."""
+    """One query with some passages; `maxsim.sum_of_largest` explains the halving."""
     query = tl.program_id(0)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     lanes = tl.arange(0, WIDTH)

@@ -1,4 +1,4 @@
-"""What an ordering of hops did, for a person to read: a line for every hop of every example, and what they add up to."""
+"""Reports of an inferred order of hops: a line for every hop of every example, their summary, and agreement of orders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from baleen.training.hop_order.supervision import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Record):
-    """A gold passage that became a positive, at which rank (from 1; None: it was not ranked)."""
+class FoundPassage(Record):
+    """A gold passage that became a positive, and its rank (from 1; None: not ranked)."""
 
     pid: str
     title: str
@@ -23,16 +23,16 @@ class Found(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected(Record):
-    """One hop of one example: which gold passages it took, which facts it added, which are still to be found.
+class HopReport(Record):
+    """One hop of one example: gold passages found, facts added, and gold passages still to find.
 
-    `fallback` says that the passage lies beyond the depth at which positives are taken.
+    With `fallback`, the passage is beyond the depth of positives.
     """
 
     qid: str
     hop: int
     text: str
-    found: tuple[Found, ...]
+    found: tuple[FoundPassage, ...]
     facts: tuple[Fact, ...]
     remaining: tuple[str, ...]
     fallback: bool = False
@@ -40,9 +40,14 @@ class Inspected(Record):
 
 @dataclass(frozen=True, slots=True)
 class HopSummary(Record):
-    """One hop of all examples: `claims` got so far, `without` of them found nothing, `fallbacks` only by the fallback.
+    """One hop over all examples.
 
-    `median_rank` is that of the gold passages found that were ranked, None if there are none.
+    claims          examples that reached the hop
+    without         examples that found nothing
+    fallbacks       examples that needed the fallback
+    golds           gold passages found
+    facts           facts added
+    median_rank     of the gold passages found; None if none was ranked
     """
 
     hop: int
@@ -56,7 +61,7 @@ class HopSummary(Record):
 
 @dataclass(frozen=True, slots=True)
 class Summary(Record):
-    """All hops: how many claims, gold passages, gold passages `found`, claims `complete` with all of theirs."""
+    """All hops: numbers of claims, of claims `complete` with all gold passages, of gold passages, and of those `found`."""
 
     claims: int
     complete: int
@@ -70,11 +75,12 @@ class Summary(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement(Record):
-    """How alike two orderings are, over the claims (and gold passages of them) that both have.
+class OrderAgreement(Record):
+    """Agreement of two orders, over the claims and gold passages that both have.
 
-    `identical` claims fall into the same hops; `same_hop` of the `golds` stand in the same one; of the `pairs` of gold
-    passages of one claim, `same_pairs` stand the same way: before, after, or together.
+    identical       claims with the same hops
+    same_hop        gold passages in the same hop, of `golds`
+    same_pairs      pairs of gold passages of one claim in the same relation (before, after, together), of `pairs`
     """
 
     claims: int
@@ -85,17 +91,17 @@ class Agreement(Record):
     same_pairs: int
 
 
-def inspect(step: Step, passages: Lookup) -> Inspected:
-    """What a person may want to know of one hop."""
+def inspect(step: Step, passages: Lookup) -> HopReport:
+    """The report of one hop."""
     supervised, state = step.supervised, step.state
-    found = tuple(Found(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
-    return Inspected(
+    found = tuple(FoundPassage(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
+    return HopReport(
         supervised.qid, supervised.hop, supervised.query.text, found, step.facts, state.remaining, step.fallback
     )
 
 
-def summarise(inspected: Iterable[Inspected]) -> Summary:
-    """What the hops of all examples add up to; an example counts as far as it got."""
+def summarise(inspected: Iterable[HopReport]) -> Summary:
+    """The summary of all reports; an example counts for the hops that it reached."""
     lines = sorted(inspected, key=lambda line: line.hop)
     last = {line.qid: line for line in lines}
     found = sum(len(line.found) for line in lines)
@@ -108,8 +114,8 @@ def summarise(inspected: Iterable[Inspected]) -> Summary:
     )
 
 
-def orders(inspected: Iterable[Inspected]) -> dict[str, HopOrder]:
-    """The order of hops that each example came to, by qid; hops that found nothing are left out."""
+def orders(inspected: Iterable[HopReport]) -> dict[str, HopOrder]:
+    """The order of hops of each example, by qid, without hops that found nothing."""
     found: dict[str, HopOrder] = {}
     for line in sorted(inspected, key=lambda line: line.hop):
         pids = tuple(one.pid for one in line.found)
@@ -117,8 +123,8 @@ def orders(inspected: Iterable[Inspected]) -> dict[str, HopOrder]:
     return found
 
 
-def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agreement:
-    """Compare two orderings by qid: latent against heuristic, say, or against an oracle."""
+def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> OrderAgreement:
+    """Compare two orders by qid, such as latent and heuristic."""
     shared = [(_places(one[qid]), _places(other[qid])) for qid in one if qid in other]
     golds = [(a[pid], b[pid]) for a, b in shared for pid in a if pid in b]
     pairs = [
@@ -126,7 +132,7 @@ def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agr
         for a, b in shared
         for first, second in combinations([pid for pid in a if pid in b], 2)
     ]
-    return Agreement(
+    return OrderAgreement(
         claims=len(shared),
         identical=sum(a == b for a, b in shared),
         golds=len(golds),
@@ -136,7 +142,7 @@ def agreement(one: Mapping[str, HopOrder], other: Mapping[str, HopOrder]) -> Agr
     )
 
 
-def _hop(hop: int, lines: list[Inspected]) -> HopSummary:
+def _hop(hop: int, lines: list[HopReport]) -> HopSummary:
     ranks = [one.rank for line in lines for one in line.found if one.rank is not None]
     return HopSummary(
         hop,

@@ -1,20 +1,24 @@
-"""From rankings and unordered gold passages to what a retriever is trained on: Algorithm 1 of the paper, without models.
+"""Training records from rankings and unordered gold passages: Algorithm 1 of the paper, without models.
 
-    line 1          start            every example before its first hop: the bare query, all gold passages to be found
-    before it       first_hop        triples for the single-hop retriever R_1, out of an off-the-shelf ranking
-    lines 3, 4, 8   latent_hop       positives P_t and negatives N_t out of a ranking, and the query with the facts of P_t
-    line 6          weak_targets     triples for R_t: every gold passage that no earlier hop has taken
-    line 10         gather           all hops' triples, for the final retriever
-    beyond it       partly_found     more of them: what a hop found together, when only a part of it has been found
+    line 1          start            the state before the first hop: the bare query, all gold passages to find
+    lines 3, 4, 8   latent_hop       positives P_t and negatives N_t from a ranking, and the query with the facts of P_t
+    line 6          weak_targets     triples for R_t: all gold passages that no earlier hop has taken
+    line 10         gather           the triples of all hops, for the final retriever
+    added           ordered_hop      one hop of an order fixed beforehand
+    added           partly_found     triples for a query that knows only a part of what a hop found together
 
-    R_1 from `first_hop`; then, for t = 1, 2, ...: rank every state's query with R_t, `latent_hop`, go on with the
-    `unfinished` states, and train R_t+1 on their `weak_targets`; at last train on what `gather` makes of all the steps.
+    R_1 learns from `latent_hop` on an off-the-shelf ranking.  Then for t = 1, 2, ...: rank the query of every state with
+    R_t, take a `latent_hop`, continue with the `unfinished` states, and train R_t+1 on their `weak_targets`.  The final
+    retriever learns from what `gather` returns.
 
-What the paper leaves open is settled so.  Where no gold passage is within the depth, P_t would be empty and the query
-would stay as it is for ever: the fallback takes the best-ranked one instead, as long as it was ranked at all.  A depth of
-"all" (None) takes every gold passage left, ranked or not.  Ranks are counted without the gold passages of earlier hops,
-since these are excluded from later searches too.  Where line 10 has "P_t as negatives", the text of the paper and we
-have N_t.  Its "fact extraction depth" of 5 is read as facts a hop: each positive gives one before any gives a second.
+Where the paper leaves a choice:
+
+    no gold passage within the depth    P_t would be empty and the query would never change: the fallback takes the
+                                        best-ranked gold passage, if any was ranked
+    depth "all" (None)                  takes every gold passage left, ranked or not
+    ranks                               do not count gold passages of earlier hops, which later searches exclude
+    line 10, "P_t as negatives"         read as N_t, as in the text of the paper
+    "fact extraction depth" of 5        read as facts per hop: each positive gives one before any gives a second
 """
 
 from __future__ import annotations
@@ -35,13 +39,13 @@ SentenceChoice = Callable[[Example, Passage], Sequence[int]]
 
 
 def final_round_depths(hops: int, depth: int = 10) -> tuple[Depth, ...]:
-    """How deep positives lie for the final retriever: 10, 10, ..., all."""
+    """Depths of positives by hop: 10, 10, ..., all."""
     return (*[depth] * (hops - 1), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Supervised(Record):
-    """What a query should rank high, and what low, at one hop (from 1); best-ranked first."""
+    """Positives and negatives of a query at one hop (from 1), best-ranked first."""
 
     qid: str
     hop: int
@@ -52,7 +56,7 @@ class Supervised(Record):
 
 @dataclass(frozen=True, slots=True)
 class State(Record):
-    """An example before hop `hop`: its query with the facts so far, and the gold passages that no hop has taken."""
+    """An example before hop `hop`: its query with the facts so far, and the gold passages still to find."""
 
     example: Example
     query: Query
@@ -65,8 +69,8 @@ class State(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Record):
-    """A gold passage that became a positive, and its rank (from 1); None where the ranking does not have it."""
+class Positive(Record):
+    """A gold passage that became a positive, and its rank (from 1; None: not ranked)."""
 
     pid: str
     rank: int | None
@@ -74,43 +78,30 @@ class Chosen(Record):
 
 @dataclass(frozen=True, slots=True)
 class Step(Record):
-    """One hop of one example: what to train on, why, and the state after it.
+    """One hop of one example: the training record, the passages it took, and the state after it.
 
-    `fallback` says that the positive lies beyond the depth.  `facts` are those that the query gained.
+    `facts` were added to the query.  With `fallback`, the positive is beyond the depth.
     """
 
     supervised: Supervised
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[Positive, ...]
     facts: tuple[Fact, ...]
     fallback: bool
     state: State
 
 
 def start(example: Example) -> State:
-    """Before the first hop.  `example` names its gold passages by pid (see `resolve_gold`)."""
+    """The state before the first hop; `example` has pids as gold passages (see `resolve_gold`)."""
     return State(example, Query(example.text), tuple(dict.fromkeys(example.gold)))
 
 
 def first_sentences(count: int) -> SentenceChoice:
-    """For passages whose gold sentences are not known: their first `count` that are not blank."""
+    """Choose the first `count` sentences that are not blank."""
 
     def choose(_: Example, passage: Passage) -> Sequence[int]:
         return [sid for sid, sentence in enumerate(passage.sentences) if sentence.strip()][:count]
 
     return choose
-
-
-def first_hop(
-    example: Example, ranking: Ranking, *, depth: Depth = 20, negative_depth: int = NEGATIVE_DEPTH
-) -> Supervised:
-    """Relevance-guided supervision with gold passages: those that an off-the-shelf retriever has within its top `depth`.
-
-    Negatives are what else is in its top `negative_depth`.  Where no gold passage was ranked, there may be no
-    positives: `gather` leaves such records out.
-    """
-    state = start(example)
-    chosen, _ = _choose(state, ranking, depth)
-    return _supervised(state, chosen, ranking, negative_depth)
 
 
 def latent_hop(
@@ -122,15 +113,15 @@ def latent_hop(
     negative_depth: int = NEGATIVE_DEPTH,
     sentences: SentenceChoice | None = None,
 ) -> Step:
-    """One hop of latent ordering: the retriever's own ranking of `state.query` says which gold passages come now.
+    """One hop of latent ordering, by the retriever's own ranking of `state.query`.
 
-    Positives are the remaining gold passages within the top `depth`, negatives the top `negative_depth` that are not
-    gold at all.  The query gains the gold sentences of the positives, or, of a passage where none is known, those that
-    `sentences` picks (the first one unless told otherwise).
+    Positives are the remaining gold passages within the top `depth`, negatives those of the top `negative_depth` that are
+    not gold.  The query gains the gold sentences of the positives; `sentences` picks them in a passage without annotated
+    ones (default: the first).
     """
     chosen, beyond = _choose(state, ranking, depth)
     facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
-    return _step(state, chosen, ranking, facts, negative_depth, beyond)
+    return _step(state, chosen, ranking, facts, negative_depth=negative_depth, fallback=beyond)
 
 
 def ordered_hop(
@@ -142,36 +133,36 @@ def ordered_hop(
     negative_depth: int = NEGATIVE_DEPTH,
     sentences: SentenceChoice | None = None,
 ) -> Step:
-    """One hop whose `positives` were settled beforehand (see `ordering`); the ranking gives their ranks and negatives.
+    """One hop with `positives` fixed beforehand; the ranking gives their ranks and the negatives.
 
-    Of `positives`, those that are not gold passages still to be found are passed over.
+    Positives that are not among the remaining gold passages are ignored.
     """
     wanted = set(positives)
     chosen = [one for one in _ranked(state, ranking) if one.pid in wanted]
     facts = oracle_facts(state, [one.pid for one in chosen], passages, sentences=sentences)
-    return _step(state, chosen, ranking, facts, negative_depth, fallback=False)
+    return _step(state, chosen, ranking, facts, negative_depth=negative_depth, fallback=False)
 
 
 def weak_targets(state: State, negatives: Iterable[str]) -> Supervised:
-    """For training R_t before any ranking of its own: all remaining gold passages, against the last hop's negatives."""
+    """The record of R_t before it has ranked: all remaining gold passages against the negatives of the last hop."""
     against = tuple(pid for pid in negatives if pid not in state.example.gold)
     return Supervised(state.example.qid, state.hop, state.query, state.remaining, against)
 
 
 def unfinished(steps: Iterable[Step]) -> list[State]:
-    """The states that go on to another hop; an example whose gold passages are all found leaves the loop."""
+    """The states with gold passages still to find."""
     return [step.state for step in steps if not step.state.done]
 
 
 def gather(hops: Iterable[Iterable[Step]]) -> list[Supervised]:
-    """The final retriever's training set: all hops' records that have positives, hop by hop."""
+    """The training set of the final retriever: the records with positives, hop by hop."""
     return [step.supervised for steps in hops for step in steps if step.supervised.positives]
 
 
 def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None = None) -> list[Supervised]:
-    """Of a hop with several positives, the queries that know one of them, or all but one, and are to find the others.
+    """Records of a hop with several positives: the query knows one of them, or all but one, and has to find the others.
 
-    A retriever that found them together is never asked to go from one to the other; a search that finds only one has to.
+    Without them, the retriever never learns to get from one to the other, which a search that found only one needs.
     The negatives are those of the hop.
     """
     hop, example, found = step.supervised, step.state.example, step.supervised.positives
@@ -186,7 +177,7 @@ def partly_found(step: Step, passages: Lookup, sentences: SentenceChoice | None 
 def oracle_facts(
     state: State, pids: Sequence[str], passages: Lookup, *, sentences: SentenceChoice | None = None
 ) -> tuple[Fact, ...]:
-    """The facts that `pids` give to the query, FACTS_PER_HOP at most, passage by passage; blank sentences are none."""
+    """The gold facts of passages, FACTS_PER_HOP at most, passage by passage."""
     found = [_facts(state, passages(pid), sentences or first_sentences(1)) for pid in pids]
     turns = sorted((turn, place) for place, facts in enumerate(found) for turn in range(len(facts)))[:FACTS_PER_HOP]
     return tuple(found[place][turn] for place, turn in sorted((place, turn) for turn, place in turns))
@@ -200,8 +191,8 @@ def advance(state: State, taken: Iterable[str], facts: Iterable[Fact]) -> State:
     return State(state.example, query, remaining, state.hop + 1)
 
 
-def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Chosen], bool]:
-    """The positives of a hop, and whether they are there only by the fallback."""
+def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Positive], bool]:
+    """The positives of a hop, and whether the fallback was needed."""
     ranked = _ranked(state, ranking)
     if depth is None:
         return ranked, False
@@ -210,20 +201,21 @@ def _choose(state: State, ranking: Ranking, depth: Depth) -> tuple[list[Chosen],
     return within or best, bool(best)
 
 
-def _ranked(state: State, ranking: Ranking) -> list[Chosen]:
-    """The remaining gold passages, best-ranked first; those that are not in the ranking come last, as they stood."""
+def _ranked(state: State, ranking: Ranking) -> list[Positive]:
+    """The remaining gold passages, best-ranked first; those that were not ranked come last, in their order."""
     used = set(state.example.gold).difference(state.remaining)
     eligible = (pid for pid in ranking.pids if pid not in used)
     ranks = {pid: rank for rank, pid in enumerate(eligible, 1)}
-    chosen = [Chosen(pid, ranks.get(pid)) for pid in state.remaining]
+    chosen = [Positive(pid, ranks.get(pid)) for pid in state.remaining]
     return sorted(chosen, key=lambda one: one.rank or len(ranking) + 1)
 
 
 def _step(
     state: State,
-    chosen: Sequence[Chosen],
+    chosen: Sequence[Positive],
     ranking: Ranking,
     facts: tuple[Fact, ...],
+    *,
     negative_depth: int,
     fallback: bool,
 ) -> Step:
@@ -231,14 +223,14 @@ def _step(
     return Step(_supervised(state, chosen, ranking, negative_depth), tuple(chosen), facts, fallback, after)
 
 
-def _supervised(state: State, chosen: Iterable[Chosen], ranking: Ranking, negative_depth: int) -> Supervised:
+def _supervised(state: State, chosen: Iterable[Positive], ranking: Ranking, negative_depth: int) -> Supervised:
     gold = set(state.example.gold)
     negatives = tuple(pid for pid in ranking.pids[:negative_depth] if pid not in gold)
     return Supervised(state.example.qid, state.hop, state.query, tuple(one.pid for one in chosen), negatives)
 
 
 def _facts(state: State, passage: Passage, choose: SentenceChoice) -> list[Fact]:
-    """The gold sentences of a passage that are not blank; if there is none, those that `choose` picks."""
+    """The annotated sentences of a passage, or those that `choose` picks; never a blank one."""
     sentences = passage.sentences
     known = sorted(sid for pid, sid in state.example.facts if pid == passage.pid and sentences[sid])
     chosen = known or [sid for sid in choose(state.example, passage) if sentences[sid]]

@@ -1,4 +1,4 @@
-"""The settings of a training run, whatever is trained."""
+"""Settings of the training loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from baleen.training.loop.optimizer import learning_rate
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How long, how fast and how carefully.
+    """Settings of one training.
 
-    `batch_size` is of one update, over all processes and over its `accumulate` passes.  `warmup` below 1 is a share of
-    the steps, else a number of them.  `clip` bounds the gradients' norm.  The dev metric is taken every
-    `evaluate_every` steps and at the end (None: only there); after `patience` times without a better one the run stops.
-    `precision` is what the model computes in; its weights stay float32.  `dropout` takes the place of the backbone's own
-    rates; without any (0), a step on a CPU takes less than half the time.
+    `batch_size` is that of one update, over all processes and `accumulate` passes.  `warmup` below 1 is a share of the
+    steps, else a number of steps.  `clip` limits the gradient norm.  The dev metric is measured every `evaluate_every`
+    steps and at the end (None: only at the end); training stops after `patience` measurements without improvement.
+    `precision` is that of activations; weights stay float32.  `dropout` overrides the backbone's rates; with 0, a step on
+    a CPU takes less than half the time.
     """
 
     steps: int = 10_000
@@ -45,18 +45,18 @@ class TrainConfig:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} = {getattr(self, name)}, which should not be negative")
         if self.clip is not None and self.clip <= 0:
-            raise ConfigError(f"clip = {self.clip}, which should be above 0, or left out for no clipping")
+            raise ConfigError(f"clip = {self.clip}, which should be above 0, or left out to not clip")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ConfigError(
-                f"dropout = {self.dropout}, which should be 0 or more and below 1, or left out for the model's own"
+                f"dropout = {self.dropout}, which should be 0 or more and below 1, or left out to keep the model's rates"
             )
         if self.warmup_steps > self.steps:
-            raise ConfigError(f"warmup = {self.warmup}, which is more than the {self.steps} steps")
+            raise ConfigError(f"warmup = {self.warmup}, which is more than steps = {self.steps}")
 
     @property
     def warmup_steps(self) -> int:
         return round(self.warmup * self.steps) if self.warmup < 1 else round(self.warmup)
 
     def rate(self, step: int) -> float:
-        """The learning rate of the update after `step` others."""
+        """The learning rate of the update after `step` updates."""
         return learning_rate(step, peak=self.lr, steps=self.steps, warmup=self.warmup_steps)

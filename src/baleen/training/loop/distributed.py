@@ -1,8 +1,8 @@
-"""The processes of a run: one, or as many as torchrun started.
+"""The processes of a run: one, or those that torchrun started.
 
-torchrun --nproc-per-node 4 ... sets WORLD_SIZE, RANK and LOCAL_RANK; without them there is one process and nothing here
-communicates.  Gradients are averaged by one reduction after the last backward pass of a step rather than by torch's
-DistributedDataParallel, which hooks a module's `forward`: losses call other methods, several times, and may leave a
+`torchrun --nproc-per-node 4 ...` sets WORLD_SIZE, RANK and LOCAL_RANK; without them there is one process and no
+communication.  Gradients are averaged by one reduction after the last backward pass of a step.  torch's
+DistributedDataParallel hooks a module's `forward` instead, but losses call other methods, several times, and may leave a
 head unused.
 """
 
@@ -22,20 +22,20 @@ from baleen.models.device import resolve_device
 
 Item = TypeVar("Item")
 
-# How long one process waits for the others: the first one may have hours of work that it alone can do.
-PATIENCE = timedelta(days=1)
+# How long processes wait for the first one, which may work alone for hours.
+TIMEOUT = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process is number `rank` of `size`; every method is called by all of them alike."""
+    """Process number `rank` of `size`; all processes call every method alike."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the one process that writes."""
+        """Whether this process writes the files."""
         return self.rank == 0
 
     def average(self, tensors: Iterable[Tensor]) -> None:
@@ -49,38 +49,38 @@ class Processes:
         for tensor, part in zip(held, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def share(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by the first process's."""
+    def broadcast_tensors(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by that of the first process."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, src=0)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 
-    def agreed(self, value: Item) -> Item:
-        """The first process's value: what it saw of the disk, say, before it changed it."""
+    def broadcast(self, value: Item) -> Item:
+        """The value of the first process."""
         held = [value]
         if self.size > 1:
             distributed.broadcast_object_list(held, src=0)
         return held[0]
 
-    def own(self, items: Sequence[Item]) -> Sequence[Item]:
-        """This process's share: stretches of like length, in the order of the processes."""
+    def shard(self, items: Sequence[Item]) -> Sequence[Item]:
+        """This process's share of `items`: a contiguous slice, in the order of the processes."""
         return items[len(items) * self.rank // self.size : len(items) * (self.rank + 1) // self.size]
 
-    def collected(self, items: Sequence[Item]) -> list[Item]:
-        """What every process brought, in the order of the processes."""
+    def gather(self, items: Sequence[Item]) -> list[Item]:
+        """The items of all processes, in the order of the processes."""
         if self.size == 1:
             return list(items)
         found: list[list[Item]] = [[] for _ in range(self.size)]
         distributed.all_gather_object(found, list(items))
         return [item for part in found for item in part]
 
-    def side_by_side(self, tensor: Tensor) -> Tensor:
-        """Every process's (n, k), which are of one shape: (n, size * k)."""
+    def gather_columns(self, tensor: Tensor) -> Tensor:
+        """Concatenate the columns of all processes: (n, k) each -> (n, size * k)."""
         if self.size == 1:
             return tensor
         found = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -89,35 +89,35 @@ class Processes:
 
 
 def average_gradients(module: nn.Module, processes: Processes) -> None:
-    """Give every trainable parameter the mean of its gradients, 0 where a process's loss did not reach it.
+    """Average the gradients of all trainable parameters over the processes; a missing gradient counts as 0.
 
-    What no loss reached at all keeps no gradient: an optimizer passes it by, as it does in one process.
+    A parameter without a gradient in any process keeps none, so that the optimizer skips it as it does in one process.
     """
     trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    lacking = [place for place, parameter in enumerate(trainable) if parameter.grad is None]
+    missing = [place for place, parameter in enumerate(trainable) if parameter.grad is None]
     reached = torch.ones(len(trainable), device=trainable[0].device)
-    reached[lacking] = 0
-    for place in lacking:
+    reached[missing] = 0
+    for place in missing:
         trainable[place].grad = torch.zeros_like(trainable[place])
     processes.average([reached, *(parameter.grad for parameter in trainable if parameter.grad is not None)])
-    shares = reached.tolist() if lacking else []  # which waits for the device, so that only who needs them reads them
-    for place in lacking:
+    shares = reached.tolist() if missing else []  # waits for the device, so only if needed
+    for place in missing:
         if not shares[place]:
             trainable[place].grad = None
 
 
 def started_processes() -> int:
-    """How many processes torchrun started; 1 without it."""
+    """The number of processes that torchrun started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
-    """Whether this is the one process that writes and talks, as torchrun numbers them."""
+    """Whether this process writes and prints: the first of torchrun's, or the only one."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def local_device(name: str | torch.device | None = None) -> torch.device:
-    """The device of this process: the one named, or the best there is, and of several GPUs the process's own."""
+    """The named or the best device; of several GPUs, the one of this process."""
     device = resolve_device(name)
     if device == torch.device("cuda") and "LOCAL_RANK" in os.environ:
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -126,17 +126,17 @@ def local_device(name: str | torch.device | None = None) -> torch.device:
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[Processes]:
-    """The processes for as long as the block runs; a group that exists already is used and left standing."""
+    """Join the process group for the duration of the block; a group that exists already is used and kept."""
     if started_processes() == 1 and not distributed.is_initialized():
         yield Processes()
         return
-    ours = not distributed.is_initialized()
+    created = not distributed.is_initialized()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    if ours:
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    if created:
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size())
     finally:
-        if ours:
+        if created:
             distributed.destroy_process_group()

@@ -1,14 +1,10 @@
-"""How much work a batch is, and how well a device does it.
+"""Logs of a training run: losses, norms and throughput, as log.jsonl, TensorBoard events and curves.png.
 
-What the steps of a run report, gathered on the device and read only when somebody looks.
+Reading a number off a GPU waits for everything queued there, so losses and norms stay on the device until a record, a
+save or an evaluation is due.  They are checked for infinities then, before anything is written.
 
-Reading a number off a GPU waits for all that was queued there.  So losses and norms stay where they are until a record,
-a save or an evaluation is due; whether they are finite is checked then, before anything is written.
-
-What a run writes for people: log.jsonl, TensorBoard's events and curves.png where their packages are installed.
-
-A line of log.jsonl is one JSON object with its `step`; lines past the step that a run is taken up at are cut, so that
-an interrupted run and an undisturbed one leave the same steps behind.
+A line of log.jsonl is one JSON object with its `step`.  A resumed run first removes the lines past its step, so that an
+interrupted run and an undisturbed one log the same steps.
 """
 
 from __future__ import annotations
@@ -30,8 +26,15 @@ from torch import Tensor, nn
 from baleen.core.errors import TrainingError
 from baleen.training.loop.distributed import Processes
 
-# Dense bfloat16 operations a second, as the vendor gives them; the longer name stands before the shorter.
-_PEAKS = {
+Record = Mapping[str, Any]
+
+LOG, CURVES, _EVENTS = "log.jsonl", "curves.png", "tensorboard"
+NORM = "grad_norm"
+MIN_RECORDS = 8  # for curves: fewer are easier to read than to draw
+NOT_DRAWN = ("seconds", "steps_per_second", "tokens_per_second", "examples_per_second", "padding", "utilisation")
+
+# Dense bfloat16 operations per second from the data sheets; longer names first.
+_PEAK_FLOPS = {
     "H100 PCIe": 756e12,
     "H100 NVL": 835e12,
     "H100": 989e12,
@@ -42,8 +45,9 @@ _PEAKS = {
 
 @dataclass(frozen=True)
 class Load:
-    """What goes through a model: `examples`, their real `tokens`, the `slots` that they fill with padding counted,
-    and `squares`, the sum of the squared lengths of the sequences, which attention grows with.
+    """Amount of work in a batch: `examples`, their real `tokens`, and `slots`, which include padding.
+
+    `squares` is the sum of the squared sequence lengths, which the cost of attention grows with.
     """
 
     examples: int = 0
@@ -53,7 +57,7 @@ class Load:
 
     @classmethod
     def of(cls, examples: int, masks: Iterable[Tensor]) -> Self:
-        """Of batches whose `masks` (B, T) bool are True at what is no padding."""
+        """Load of batches with these `masks` (B, T) bool of real tokens."""
         lengths = [(mask.sum(dim=1), mask.numel()) for mask in masks]
         return cls(
             examples=examples,
@@ -72,13 +76,13 @@ class Load:
 
     @property
     def padding(self) -> float:
-        """The share of slots that hold no token."""
+        """Share of slots without a token."""
         return 1 - self.tokens / self.slots if self.slots else 0.0
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a run has done: `steps` of `load`, one process's, in `seconds` of training without saves and evaluations."""
+class WorkDone:
+    """Work of one process: `steps` with their `load`, in `seconds` of training without saves and evaluations."""
 
     load: Load = Load()
     steps: int = 0
@@ -86,19 +90,19 @@ class Work:
 
     @classmethod
     def of(cls, saved: Mapping[str, Any]) -> Self:
-        """What `asdict` made of one; nothing is no work."""
+        """Restore from `asdict`; an empty mapping is no work."""
         return cls(Load(**saved["load"]), saved["steps"], saved["seconds"]) if saved else cls()
 
-    def more(self, load: Load, steps: int, seconds: float) -> Work:
-        return Work(self.load + load, self.steps + steps, self.seconds + seconds)
+    def plus(self, load: Load, steps: int, seconds: float) -> WorkDone:
+        return WorkDone(self.load + load, self.steps + steps, self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a training went: steps, and real tokens and examples of all processes, a second.
+    """Steps, real tokens and examples per second, over all processes.
 
-    `padding` is the share of slots that held no token.  `utilisation` is the share of the operations that the device is
-    sold with (model FLOPs utilisation); None where that is not known.
+    `padding` is the share of slots without a token.  `utilisation` is the model FLOPs utilisation, or None if the peak of
+    the device is unknown.
     """
 
     steps_per_second: float
@@ -108,20 +112,20 @@ class Speed:
     utilisation: float | None
 
     @classmethod
-    def of(cls, work: Work, processes: int, cost: Cost, peak: float | None) -> Self:
+    def of(cls, work: WorkDone, processes: int, cost: Cost, peak: float | None) -> Self:
         seconds = max(work.seconds, 1e-9)
         return cls(
             steps_per_second=work.steps / seconds,
             tokens_per_second=work.load.tokens * processes / seconds,
             examples_per_second=work.load.examples * processes / seconds,
             padding=work.load.padding,
-            utilisation=None if peak is None else cost.operations(work.load) / seconds / peak,
+            utilisation=None if peak is None else cost.flops(work.load) / seconds / peak,
         )
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model spends: `weights` that multiply every token, and the size of its attention, `layers` x `hidden`."""
+    """Size of a model: `weights` applied to every token, and `layers` and `hidden` size of its attention."""
 
     weights: int
     layers: int = 0
@@ -129,35 +133,32 @@ class Cost:
 
     @classmethod
     def of(cls, module: nn.Module) -> Self:
-        """Embeddings are looked up, not multiplied; attention is known of the backbones of Hugging Face."""
+        """Measure a module; embeddings do not count, and attention only in Hugging Face backbones."""
         looked_up = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
         weights = sum(p.numel() for p in module.parameters() if id(p) not in looked_up)
         configs = [getattr(part, "config", None) for part in module.modules()]
         found = next((c for c in configs if hasattr(c, "num_hidden_layers") and hasattr(c, "hidden_size")), None)
         return cls(weights, found.num_hidden_layers, found.hidden_size) if found is not None else cls(weights)
 
-    def operations(self, load: Load) -> int:
-        """Of one forward and one backward pass, which costs twice as much, over real tokens."""
+    def flops(self, load: Load) -> int:
+        """Operations on real tokens of a forward pass and a backward pass, which costs twice as much."""
         return 6 * self.weights * load.tokens + 12 * self.layers * self.hidden * load.squares
 
 
-def peak(device: torch.device, dtype: torch.dtype) -> float | None:
-    """Operations a second that `device` is sold with, where that is known: for bfloat16 on some GPUs."""
+def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
+    """Rated operations per second of a device, known for bfloat16 on some GPUs."""
     if device.type != "cuda" or dtype != torch.bfloat16:
         return None
-    return peak_of(torch.cuda.get_device_name(device))
+    return gpu_peak_flops(torch.cuda.get_device_name(device))
 
 
-def peak_of(name: str) -> float | None:
-    return next((operations for known, operations in _PEAKS.items() if known in name), None)
-
-
-NORM = "grad_norm"
+def gpu_peak_flops(name: str) -> float | None:
+    return next((operations for known, operations in _PEAK_FLOPS.items() if known in name), None)
 
 
 @dataclass(frozen=True, eq=False)
 class StepReport:
-    """One update: `step` counts from 1, `values` are the loss and its parts, `norm` is the gradients'."""
+    """One update: `step` from 1, learning rate, loss and its parts as `values`, gradient `norm`."""
 
     step: int
     lr: float
@@ -173,7 +174,7 @@ class StepReport:
 class Meter:
     """Means and speeds since the last record, and of the whole run.
 
-    `totals`, `counted` and `work` are those of a run that is taken up again.
+    `totals`, `counted` and `work` restore the state of a resumed run.
     """
 
     def __init__(
@@ -181,40 +182,41 @@ class Meter:
         processes: Processes,
         cost: Cost,
         peak: float | None,
+        *,
         totals: Mapping[str, float],
         counted: Mapping[str, int],
-        work: Work | None = None,
+        work: WorkDone | None = None,
     ) -> None:
         self.totals, self.counted = dict(totals), dict(counted)
         self.loss = math.nan
         self._processes, self._cost, self._peak = processes, cost, peak
         self._pending: list[StepReport] = []
-        self._before = work or Work()
+        self._before = work or WorkDone()
         self._load, self._steps = Load(), 0
-        self._since = self._settled = time.monotonic()
+        self._since = self._read_at = time.monotonic()
 
     @property
-    def work(self) -> Work:
-        """All that was done until numbers were last read."""
-        return self._before.more(self._load, self._steps, self._settled - self._since)
+    def work(self) -> WorkDone:
+        """All work up to the last `read`."""
+        return self._before.plus(self._load, self._steps, self._read_at - self._since)
 
     @property
     def speed(self) -> Speed:
-        """Of the whole run."""
+        """Speed of the whole run."""
         return self._speed(self.work)
 
     def restart(self) -> None:
-        """Measure speed from now on: what lay between the last reading of numbers and now was no training."""
+        """Leave the time since the last `read` out of the speed: it was spent on saves or evaluations."""
         self._before, self._load, self._steps = self.work, Load(), 0
-        self._since = self._settled = time.monotonic()
+        self._since = self._read_at = time.monotonic()
 
     def add(self, report: StepReport) -> None:
         self._pending.append(report)
         self._load += report.load
         self._steps += 1
 
-    def settle(self) -> None:
-        """Read all that was reported; a number that is not finite is a TrainingError."""
+    def read(self) -> None:
+        """Read all reports off the device; raise a TrainingError if a number is not finite."""
         if not self._pending:
             return
         flat = torch.cat([torch.stack([v.float() for v in report.numbers.values()]) for report in self._pending])
@@ -222,18 +224,18 @@ class Meter:
         numbers = iter(flat.tolist())
         for report in self._pending:
             values = {name: next(numbers) for name in report.numbers}
-            _check(report, values)
+            _check_finite(report, values)
             for name, value in values.items():
                 self.totals[name] = self.totals.get(name, 0.0) + value
                 self.counted[name] = self.counted.get(name, 0) + 1
             self.loss = values["loss"]
         self._pending.clear()
-        self._settled = time.monotonic()
+        self._read_at = time.monotonic()
 
     def record(self) -> dict[str, Any]:
-        """Means and speeds since the last record, from which the next one starts."""
+        """Means and speeds since the last record; starts the next one."""
         lr = self._pending[-1].lr
-        self.settle()
+        self.read()
         means = {name: total / self.counted[name] for name, total in self.totals.items()}
         norm = means.pop(NORM)
         record = {**means, "lr": lr, NORM: norm, **self._speeds()}
@@ -242,39 +244,31 @@ class Meter:
         return record
 
     def _speeds(self) -> dict[str, float]:
-        speeds = asdict(self._speed(Work(self._load, self._steps, self._settled - self._since)))
+        speeds = asdict(self._speed(WorkDone(self._load, self._steps, self._read_at - self._since)))
         return {name: value for name, value in speeds.items() if value is not None}
 
-    def _speed(self, work: Work) -> Speed:
+    def _speed(self, work: WorkDone) -> Speed:
         return Speed.of(work, self._processes.size, self._cost, self._peak)
 
 
-def _check(report: StepReport, values: Mapping[str, float]) -> None:
-    wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
-    if wrong:
+def _check_finite(report: StepReport, values: Mapping[str, float]) -> None:
+    bad = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+    if bad:
         raise TrainingError(
-            f"step {report.step}: {', '.join(wrong)} at learning rate {report.lr:.3g}; the last save is from before that: "
-            f"resume it where the data was at fault, else start again with a lower lr or a longer warmup"
+            f"step {report.step}: {', '.join(bad)} at learning rate {report.lr:.3g}; the last save is from before: "
+            f"resume it if the data was at fault, else start over with a lower lr or a longer warmup"
         )
 
 
-def means(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each value over the passes of a step, without its gradient."""
+def mean_values(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Mean of each value over the passes of a step, detached."""
     names = dict.fromkeys(name for part in parts for name in part)
     found = {name: [part[name].detach() for part in parts if name in part] for name in names}
     return {name: torch.stack(values).mean(dim=0) for name, values in found.items()}
 
 
-LOG = "log.jsonl"
-CURVES = "curves.png"
-LEAST_DRAWN = 8  # records: fewer are sooner read than drawn
-_EVENTS = "tensorboard"
-
-Record = Mapping[str, Any]
-
-
 def read_log(folder: str | Path) -> list[dict[str, Any]]:
-    """The records of a run, oldest first; a last line that was cut short is left out."""
+    """Read the records of a run, oldest first; an incomplete last line is ignored."""
     path = Path(folder) / LOG
     return list(_records(path.read_bytes())) if path.exists() else []
 
@@ -288,13 +282,13 @@ def _records(content: bytes) -> Iterator[dict[str, Any]]:
 
 
 class TrainLog:
-    """Appends records to a run's log, beginning after `step`; a `silent` one writes nothing."""
+    """Appends records after `step` to a run's log; a `silent` one writes nothing."""
 
     def __init__(self, folder: Path, step: int, *, silent: bool = False) -> None:
         self._folder, self._silent, self._events = folder, silent, None
         if not silent:
-            with writing(folder / LOG):
-                _cut(folder, step)
+            with explain_write_errors(folder / LOG):
+                _remove_after(folder, step)
             self._events = _event_writer(folder / _EVENTS, step)
 
     def __enter__(self) -> Self:
@@ -309,32 +303,32 @@ class TrainLog:
     def write(self, record: Record) -> None:
         if self._silent:
             return
-        with writing(self._folder / LOG), (self._folder / LOG).open("a", encoding="utf-8") as file:
+        with explain_write_errors(self._folder / LOG), (self._folder / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         if self._events is not None:
-            for name in _numbers(record):
+            for name in _number_keys(record):
                 self._events.add_scalar(name, record[name], record["step"])
 
     def draw(self) -> None:
-        """Draw the whole log to curves.png, where matplotlib is installed."""
+        """Draw the whole log to curves.png, if matplotlib is installed."""
         if not self._silent:
             draw_curves(read_log(self._folder), self._folder / CURVES)
 
 
-def _cut(folder: Path, step: int) -> None:
-    """Keep the records up to `step`; the log is replaced at once, never cut in place."""
+def _remove_after(folder: Path, step: int) -> None:
+    """Remove the records after `step`; the log is replaced, never truncated in place."""
     kept = [record for record in read_log(folder) if record["step"] <= step]
     aside = folder / f"{LOG}.new"
     aside.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
     os.replace(aside, folder / LOG)
 
 
-def _numbers(record: Record) -> list[str]:
+def _number_keys(record: Record) -> list[str]:
     return [key for key, value in record.items() if isinstance(value, (int, float)) and key != "step"]
 
 
 def _event_writer(folder: Path, step: int) -> Any:
-    """TensorBoard's writer, which hides events past `step` that an earlier run left; None where it is not installed."""
+    """TensorBoard's writer, which hides older events after `step`; None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -343,17 +337,17 @@ def _event_writer(folder: Path, step: int) -> Any:
 
 
 def draw_curves(records: list[dict[str, Any]], path: Path) -> bool:
-    """One panel for each of the loss's parts and of the dev metrics over steps; False where there is too little to draw.
+    """Draw a panel for each loss and dev metric over steps.
 
-    That is fewer than LEAST_DRAWN records, or no matplotlib to draw them with.
+    Returns False without matplotlib, or with fewer than MIN_RECORDS records.
     """
-    if len(records) < LEAST_DRAWN:
+    if len(records) < MIN_RECORDS:
         return False
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return False
-    names = [name for name in dict.fromkeys(n for r in records for n in _numbers(r)) if name not in UNDRAWN]
+    names = [name for name in dict.fromkeys(n for r in records for n in _number_keys(r)) if name not in NOT_DRAWN]
     if not names:
         return False
     figure = Figure(figsize=(7, 2.5 * len(names)), layout="constrained")
@@ -361,19 +355,16 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> bool:
         known = [record for record in records if name in record]
         panel.plot([record["step"] for record in known], [record[name] for record in known])
         panel.set(xlabel="step", ylabel=name)
-    with writing(path):
+    with explain_write_errors(path):
         figure.savefig(path)
     return True
 
 
-UNDRAWN = ("seconds", "steps_per_second", "tokens_per_second", "examples_per_second", "padding", "utilisation")
-
-
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """A failure to write, a full disk above all, as a TrainingError that says what to do."""
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError, such as a full disk, into a TrainingError that says what to do."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise TrainingError(f"{path}: cannot be written: {reason}; mend that and resume the run") from error
+        raise TrainingError(f"{path}: cannot be written: {reason}; fix that and resume the run") from error

@@ -1,12 +1,7 @@
-"""AdamW, its learning rate at each step, and its state as named tensors.
+"""AdamW: its learning rate, its state as named tensors, gradient clipping, and a dropout rate for training.
 
-How often a model's activations are left out while it learns.
-
-    with dropping(model, 0.0):
-        ...                                 every dropout of the model has this rate; after it, its own again
-
-On a CPU, attention with dropout has no fused kernel, and drawing what is dropped takes as long as multiplying: without it
-a step takes less than half the time.
+On a CPU, attention with dropout has no fused kernel, and drawing the masks takes as long as multiplying: a step without
+dropout takes less than half the time.
 """
 
 from __future__ import annotations
@@ -20,17 +15,18 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 _SEPARATOR = "/"
+_ATTENTION_RATE = "attention_dropout"  # attribute that holds the rate as a number in some backbones' attention
 
 
 def learning_rate(step: int, *, peak: float, steps: int, warmup: int) -> float:
-    """At the update after `step` others: up to `peak` in equal strides over `warmup` updates, then down towards 0."""
+    """Rate of the update after `step` updates: linear warmup to `peak`, then linear decay towards 0."""
     if step < warmup:
         return peak * (step + 1) / warmup
     return peak * (steps - step) / (steps - warmup)
 
 
 def adamw(module: nn.Module, lr: float, weight_decay: float) -> AdamW:
-    """AdamW over what is trainable in `module`; norms and biases, which are vectors, do not decay."""
+    """AdamW over the trainable parameters; norms and biases (vectors) have no weight decay."""
     trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in trainable if p.dim() > 1], "weight_decay": weight_decay},
@@ -40,8 +36,8 @@ def adamw(module: nn.Module, lr: float, weight_decay: float) -> AdamW:
     return AdamW([group for group in groups if group["params"]], lr=lr, fused=fused)
 
 
-def moments(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
-    """What the optimizer remembers of each parameter, by names such as `layer.weight/exp_avg`."""
+def optimizer_state(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
+    """State of each parameter, by names such as `layer.weight/exp_avg`."""
     return {
         f"{name}{_SEPARATOR}{key}": value
         for name, parameter in module.named_parameters()
@@ -49,8 +45,8 @@ def moments(optimizer: AdamW, module: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def restore(optimizer: AdamW, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Give the optimizer the moments that `moments` named."""
+def load_optimizer_state(optimizer: AdamW, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Restore a state from `optimizer_state`."""
     numbers = {id(parameter): number for number, parameter in enumerate(_parameters(optimizer))}
     names = {name: numbers[id(p)] for name, p in module.named_parameters() if id(p) in numbers}
     state: dict[int, dict[str, Tensor]] = {}
@@ -66,31 +62,28 @@ def _parameters(optimizer: AdamW) -> Iterator[nn.Parameter]:
 
 
 def clip(module: nn.Module, limit: float | None) -> Tensor:
-    """The norm of all gradients, which are scaled down to `limit` where it is over that."""
+    """Clip the gradient norm to `limit`, and return the norm before."""
     parameters = [parameter for parameter in module.parameters() if parameter.grad is not None]
     return nn.utils.clip_grad_norm_(parameters, torch.inf if limit is None else limit)
 
 
-_ATTENTION = "attention_dropout"  # the rate as a plain number, of backbones that give it to their attention so
-
-
 @contextmanager
-def dropping(module: nn.Module, rate: float | None) -> Iterator[None]:
-    """Every dropout of `module` at `rate`; None leaves each as it is."""
-    own = [] if rate is None else list(_rates(module))
-    for part, name, _ in own:
+def override_dropout(module: nn.Module, rate: float | None) -> Iterator[None]:
+    """Set every dropout rate of `module` for the duration of the block; None keeps them."""
+    before = [] if rate is None else list(_dropout_rates(module))
+    for part, name, _ in before:
         setattr(part, name, rate)
     try:
         yield
     finally:
-        for part, name, before in own:
-            setattr(part, name, before)
+        for part, name, original in before:
+            setattr(part, name, original)
 
 
-def _rates(module: nn.Module) -> Iterator[tuple[nn.Module, str, Any]]:
-    """Where a rate stands, and what it is."""
+def _dropout_rates(module: nn.Module) -> Iterator[tuple[nn.Module, str, Any]]:
+    """Module, attribute and value of every dropout rate."""
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             yield part, "p", part.p
-        if isinstance(getattr(part, _ATTENTION, None), float):
-            yield part, _ATTENTION, getattr(part, _ATTENTION)
+        if isinstance(getattr(part, _ATTENTION_RATE, None), float):
+            yield part, _ATTENTION_RATE, getattr(part, _ATTENTION_RATE)

@@ -1,6 +1,7 @@
-"""Batches made ahead of the steps that take them: by a thread, or beside a GPU by processes.
+"""Prefetch training batches: in a thread on a CPU, in forked processes beside a GPU.
 
-A thread of Python that lays texts out holds up the one that feeds a GPU; processes do not.
+A thread that makes batches holds Python's lock, and so delays the thread that feeds a GPU; processes do not.  The stream
+of a thread and the rules of forking are `core.parallel`; this module adds worker processes that pass tensors.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from baleen.core.parallel import background, cores_per_process, forks_are_safe, 
 
 Item = TypeVar("Item")
 
-MOST_PROCESSES = 4
-_AHEAD = 2  # that wait, beside one in the making
+MAX_PROCESSES = 4
+_BUFFER = 2  # finished batches per worker
 
 
 def prefetch(make: Callable[[int], Item], keys: Sequence[int], processes: int = 0) -> Generator[Item]:
-    """`make(key)` for each key in order, a few ahead of what is taken: by so many processes, or if 0 by a thread.
+    """Yield `make(key)` for each key in order, computed ahead by `processes` forks, or by a thread if 0.
 
-    Processes are forks, with all that `make` knows as of now; what they learn stays with them.
+    Forks inherit all that `make` refers to; changes they make to it are lost.
     """
-    return _by_processes(make, keys, processes) if processes and keys else background(map(make, keys), _AHEAD)
+    return _prefetch_in_forks(make, keys, processes) if processes and keys else background(map(make, keys), _BUFFER)
 
 
-def helpers(device: torch.device) -> int:
-    """How many processes should make batches for a device: none where its own work is what takes the processors."""
-    return min(MOST_PROCESSES, cores_per_process() - 1) if device.type == "cuda" and forks_are_safe() else 0
+def prefetch_processes(device: torch.device) -> int:
+    """The number of processes to make batches with: none on a CPU, which is busy with the training itself."""
+    return min(MAX_PROCESSES, cores_per_process() - 1) if device.type == "cuda" and forks_are_safe() else 0
 
 
-class _Made(Dataset[bytes]):
-    """What is made of a key, or the error that came of it: so that it is raised as it is, not as a loader's.
+class _PickledItems(Dataset[bytes]):
+    """`make(key)` as pickled bytes, or its error, to be raised as it is and not as one of the loader.
 
-    As bytes: tensors would go through shared memory, of which a container may have next to none.
+    Tensors sent as such would go through shared memory, which a container may lack.
     """
 
     def __init__(self, make: Callable[[int], Any]) -> None:
@@ -49,27 +50,27 @@ class _Made(Dataset[bytes]):
 
     def __getitem__(self, key: int) -> bytes:
         try:
-            return _dumped(self._make(key))
+            return _pickle(self._make(key))
         except Exception as error:
-            error.add_note(traceback.format_exc())  # which does not come along otherwise
-            return _error(error)
+            error.add_note(traceback.format_exc())  # lost in pickling otherwise
+            return _pickle_error(error)
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors go as arrays do, in a fortieth of the time."""
+    """Pickles tensors as arrays, forty times as fast."""
 
     def reducer_override(self, item: Any) -> Any:
         return (torch.from_numpy, (item.numpy(),)) if isinstance(item, Tensor) else NotImplemented
 
 
-def _dumped(item: Any) -> bytes:
+def _pickle(item: Any) -> bytes:
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(item)
     return file.getvalue()
 
 
-def _error(error: Exception) -> bytes:
-    """As it is, or where its kind does not come through, what it says."""
+def _pickle_error(error: Exception) -> bytes:
+    """Pickle an error, or its message if its type cannot be pickled."""
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
@@ -78,35 +79,35 @@ def _error(error: Exception) -> bytes:
     return data
 
 
-def _by_processes(make: Callable[[int], Item], keys: Sequence[int], processes: int) -> Generator[Item]:
-    """The processes begin at once, before any thread of whoever takes the items."""
+def _prefetch_in_forks(make: Callable[[int], Item], keys: Sequence[int], processes: int) -> Generator[Item]:
+    """Start the processes at once, before the consumer starts threads."""
     loader = DataLoader(
-        _Made(make),
+        _PickledItems(make),
         batch_size=None,
         sampler=keys,
         num_workers=processes,
-        collate_fn=_as_it_is,
+        collate_fn=_identity,
         multiprocessing_context="fork",
-        prefetch_factor=2,
+        prefetch_factor=_BUFFER,
     )
-    gc.freeze()  # forks that search all that is there for garbage would copy it
+    gc.freeze()  # garbage collection in a fork would copy every inherited page
     try:
         with quiet_forks():
-            return _taken(iter(loader))
+            return _unpickle(iter(loader))
     finally:
         gc.unfreeze()
 
 
-def _as_it_is(data: Any) -> Any:
+def _identity(data: Any) -> Any:
     return data
 
 
-def _taken(made: Iterator[bytes]) -> Generator[Any]:
+def _unpickle(pickled: Iterator[bytes]) -> Generator[Any]:
     try:
-        while (data := next(made, None)) is not None:
+        while (data := next(pickled, None)) is not None:
             item = pickle.loads(data)
             if isinstance(item, Exception):
                 raise item
             yield item
     finally:
-        del made  # and the processes with it, even where an error holds this frame
+        del pickled  # ends the processes, even if an error holds this frame

@@ -1,10 +1,10 @@
-"""Which examples a step takes: a function of the seed and the step, so that any step can be made without those before.
+"""Which examples a step takes: a function of seed and step, so that any step can be made without those before.
 
-The examples are shuffled anew for every epoch, and the epochs stand end to end: one endless row of places.  Step `s` of
-batches of `b` takes the places from `s * b` on.  A `Part` is one process's, or one pass's, share of a step.
+Examples are shuffled anew for every epoch, and epochs follow each other in one endless sequence of places.  Step `s` with
+batches of `b` takes the places from `s * b` on.  A `Part` is the share of one process or pass.
 
-With weights, an example of half the largest weight stands in every second epoch, one of a tenth in every tenth: how often
-each has been taken is never off by more than one, and in which of them is up to the seed.
+With weights, an example of half the largest weight is in every second epoch, one of a tenth in every tenth: its count is
+never off by more than one.  The seed decides about the epochs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from baleen.core.errors import TrainingError
 
 @dataclass(frozen=True)
 class Part:
-    """Share `index` of `count` equal shares."""
+    """Share number `index` of `count` equal shares of a batch."""
 
     index: int = 0
     count: int = 1
@@ -32,11 +32,11 @@ class Part:
         return places[self.index * size : (self.index + 1) * size]
 
 
-WHOLE = Part()
+WHOLE_BATCH = Part()
 
 
 class Order:
-    """`size` examples in batches of `batch_size`, for ever, shuffled by `seed`, as often as their `weights` say."""
+    """An endless sequence of `size` examples, shuffled by `seed`, each as often as its weight says."""
 
     def __init__(self, size: int, batch_size: int, seed: int, weights: Sequence[float] | None = None) -> None:
         if size < 1:
@@ -47,15 +47,15 @@ class Order:
             raise TrainingError(f"{len(given)} weights for {size} examples; expected one above 0 for each")
         self._shares = given / given.max()
         self._phases = np.random.default_rng([seed, 2]).random(size)
-        self._starts = [0]  # the first place of every epoch that is known, and of the one after it
+        self._starts = [0]  # first place of each known epoch and of the next one
         self._shuffled: dict[int, npt.NDArray[np.int64]] = {}
 
-    def places(self, step: int, part: Part = WHOLE) -> range:
+    def places(self, step: int, part: Part = WHOLE_BATCH) -> range:
         start = step * self._batch_size
         return part.of(range(start, start + self._batch_size))
 
     def row(self, place: int) -> int:
-        """The example that stands at `place`."""
+        """The example at `place`."""
         while self._starts[-1] <= place:
             self._starts.append(self._starts[-1] + int(self._counts(len(self._starts) - 1).sum()))
         epoch = bisect_right(self._starts, place) - 1
@@ -65,7 +65,7 @@ class Order:
         return int(self._shuffled[epoch][place - self._starts[epoch]])
 
     def _counts(self, epoch: int) -> npt.NDArray[np.int64]:
-        """How often each example stands in an epoch."""
+        """How often each example occurs in an epoch."""
         ends = np.floor(np.outer([epoch, epoch + 1], self._shares) + self._phases)
         counts: npt.NDArray[np.int64] = np.diff(ends, axis=0)[0].astype(np.int64)
         return counts
@@ -75,12 +75,12 @@ class Order:
         return np.random.default_rng([self._seed, 0, epoch]).permutation(rows)
 
     def rng(self, place: int) -> np.random.Generator:
-        """Randomness for what else is drawn for the example at `place`."""
+        """A random generator for everything else that is drawn for the example at `place`."""
         return np.random.default_rng([self._seed, 1, place])
 
 
-class Asked(Protocol):
-    """A record of one question."""
+class QuestionRecord(Protocol):
+    """A training record of one question."""
 
     @property
     def qid(self) -> str: ...
@@ -89,8 +89,8 @@ class Asked(Protocol):
 Weights = Mapping[str, float]
 
 
-def weights_of(records: Sequence[Asked], weights: Weights | None) -> list[float] | None:
-    """The weight of each record by its question, 1 where none is given; None where that is so of all."""
+def record_weights(records: Sequence[QuestionRecord], weights: Weights | None) -> list[float] | None:
+    """Weight of each record by its question (default 1); None without any weights."""
     if not weights:
         return None
     return [weights.get(record.qid, 1.0) for record in records]

@@ -1,7 +1,6 @@
-"""What a retriever is trained on, a batch at a time: queries, and for each a passage to find and some to pass by.
+"""Batches of retriever training: queries, each with a positive passage and drawn negatives.
 
-Queries and passages are laid out so that little of the work is padding (see layouts.py).  A passage that several
-queries of a batch share is encoded once.
+Little of a batch is padding (see packing.py), and a passage that several queries share is encoded once.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.types import Lookup, Query
 from baleen.models.tokens import RetrieverInputs, move_tensors
 from baleen.training.loop.logs import Load
-from baleen.training.loop.sampling import WHOLE, Order, Part, Weights, weights_of
-from baleen.training.packing import Grouped, Ids, Packed, PassageRows, QueryRows, Row, pad_token
+from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, Weights, record_weights
+from baleen.training.packing import RetrieverGroups, RetrieverPack
+from baleen.training.retriever.rows import Ids, PassageRows, QueryRows, Row, pad_token
 
 
 class Target(Protocol):
-    """A query at one hop, the passages that it should find and those that it should not."""
+    """A query at one hop, with its positive and negative passages."""
 
     @property
     def qid(self) -> str: ...
@@ -39,12 +39,13 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class RetrieverTraining:
-    """What a retriever learns from; the defaults are the paper's.
+    """Settings of retriever training; the defaults are the paper's.
 
-    `negatives` are drawn for each query beside its positive.  `in_batch` adds the passages of the batch's other queries
-    (those of the same process and pass).  Scores are divided by `temperature`.  `packing` puts many texts into one row
-    (None: on a GPU, where the backbone takes it); without it, `most_padding` is the largest share of padding that goes
-    through the model.
+    negatives       passages drawn for each query besides its positive
+    in_batch        also use the passages of the other queries of the batch (of the same process and pass) as negatives
+    temperature     divisor of scores
+    packing         put many texts into one row (None: on a GPU, if the backbone supports it)
+    most_padding    largest share of padding without packing
     """
 
     negatives: int = 1
@@ -64,13 +65,13 @@ class RetrieverTraining:
 
 @dataclass(frozen=True, eq=False)
 class RetrieverBatch:
-    """B queries and the P passages that they are to be scored against, laid out as `texts`.
+    """B queries and P passages, collated as `texts`.
 
-    `columns` (B, 1 + n) names each query's passages, its positive first; `forbidden` (B, P) bool those that are other
-    positives of its question.
+    `columns` (B, 1 + n) has each query's passages, its positive first.  `forbidden` (B, P) bool marks other positives of
+    its question, which are no negatives.
     """
 
-    texts: Grouped | Packed
+    texts: RetrieverGroups | RetrieverPack
     columns: Tensor
     forbidden: Tensor
     load: Load
@@ -80,10 +81,10 @@ class RetrieverBatch:
 
 
 class RetrieverBatches:
-    """Batches of `records` for any step, drawn by `seed`; `passage` finds a passage by its pid.
+    """Batches of `records`, drawn by `seed`; `passage` finds a passage by its pid.
 
-    Records of questions that have one of `weights` come as often as it says.  `tokens` are those of passages that are known
-    already, by pid.  Batches are `Packed` or `Grouped` as `packing` says.
+    `weights` by qid set how often the records of a question are drawn.  `tokens` are known tokens of passages, by pid.
+    `packing` makes each batch a `RetrieverPack`.
     """
 
     def __init__(
@@ -102,14 +103,14 @@ class RetrieverBatches:
         _check(records, config)
         self._packing, self._pad = packing, pad_token(inputs)
         self._records, self._config = records, config
-        self._order = Order(len(records), batch_size, seed, weights_of(records, weights))
+        self._order = Order(len(records), batch_size, seed, record_weights(records, weights))
         self._queries = QueryRows(inputs, lambda row: records[row].query)
         self._passages = PassageRows(inputs, passage, tokens)
         self._gold: dict[str, set[str]] = {}
         for record in records:
             self._gold.setdefault(record.qid, set()).update(record.positives)
 
-    def batch(self, step: int, part: Part = WHOLE) -> RetrieverBatch:
+    def batch(self, step: int, part: Part = WHOLE_BATCH) -> RetrieverBatch:
         places = self._order.places(step, part)
         rows = [self._order.row(place) for place in places]
         records = [self._records[row] for row in rows]
@@ -118,21 +119,21 @@ class RetrieverBatches:
         number = {pid: column for column, pid in enumerate(pids)}
         columns = torch.tensor([[number[pid] for pid in chosen] for chosen in drawn])
         texts = [*self._queries.rows(rows), *self._passages.rows(pids)]
-        laid_out = self._lay_out(texts[: len(rows)], texts[len(rows) :])
+        collated = self._collate(texts[: len(rows)], texts[len(rows) :])
         return RetrieverBatch(
-            laid_out,
+            collated,
             columns,
             self._forbidden(records, pids, columns),
-            Load(len(rows), sum(map(len, texts)), laid_out.slots, sum(len(text) ** 2 for text in texts)),
+            Load(len(rows), sum(map(len, texts)), collated.slots, sum(len(text) ** 2 for text in texts)),
         )
 
-    def _lay_out(self, queries: Sequence[Row], passages: Sequence[Row]) -> Grouped | Packed:
+    def _collate(self, queries: Sequence[Row], passages: Sequence[Row]) -> RetrieverGroups | RetrieverPack:
         if self._packing:
-            return Packed.of(queries, passages)
-        return Grouped.of(queries, passages, self._pad, self._config.most_padding)
+            return RetrieverPack.of(queries, passages)
+        return RetrieverGroups.of(queries, passages, self._pad, self._config.most_padding)
 
     def _draw(self, record: Target, place: int) -> list[str]:
-        """One of the record's positives and some of its negatives, twice the same where it has too few."""
+        """One of the record's positives and some of its negatives, with repetition if there are too few."""
         rng = self._order.rng(place)
         positive = record.positives[rng.integers(len(record.positives))]
         if not self._config.negatives:

@@ -1,21 +1,20 @@
-"""The focused score of every query of a batch with every passage of it, without keeping a similarity for the way back.
+"""Training of FLIPR: the focused score of positive passages against that of negative ones.
 
-Of 48 queries of 250 vectors and 192 passages of 250, similarities take 2.3 GB, and what autograd keeps of the steps from
-them to their maxima several times that.  Here each query's are made, reduced and let go; where each maximum stood is
-all that the gradient needs.
+    train_retriever(encoder, records, corpus.__getitem__, "runs/retriever", TrainConfig(steps=10_000))
+    encoder.save("checkpoints/retriever")
 
-Training FLIPR: the focused score of passages to find against that of passages to pass by.
+ColBERT is trained in the same way: an encoder whose `query_focus` and `facts_focus` are None sums over all vectors.
 
-train_retriever(encoder, records, corpus.__getitem__, "runs/retriever", TrainConfig(steps=10_000))
-encoder.save("checkpoints/retriever")
-
-ColBERT is trained the same way: an encoder whose `query_focus` and `facts_focus` are None sums over all vectors.
+In-batch scores are computed without keeping similarities for the backward pass.  The similarities of 48 queries of 250
+vectors and 192 passages of 250 take 2.3 GB, and autograd keeps several times that.  Here each query's similarities are
+made, reduced and freed; the gradient needs only the places of the maxima.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,18 @@ import torch
 from torch import Tensor
 
 from baleen.core.config import override, to_mapping
-from baleen.core.errors import ConfigError
 from baleen.core.types import Lookup
 from baleen.index.scoring import FACTS_FOCUS, QUERY_FOCUS, focus, focused_score
 from baleen.models.encoder import Encoder
 from baleen.training.loop.config import TrainConfig
-from baleen.training.loop.sampling import Weights, weights_of
+from baleen.training.loop.sampling import Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
-from baleen.training.packing import Ids, can_pack, pad_token
+from baleen.training.packing import can_pack_retriever, resolve_packing
 from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining, Target
+from baleen.training.retriever.rows import Ids, pad_token
 
-AT_ONCE = 2**28  # similarities: 1 GB of them
+AT_ONCE = 2**28  # similarities in memory, 1 GB
 
 
 def lean_focused_score(
@@ -59,9 +58,9 @@ def lean_focused_score(
 
 
 def best_matches(vectors: Tensor, passages: Tensor, mask: Tensor, at_once: int | None = None) -> Tensor:
-    """How well each vector is matched by each passage: (Q, N, d), (P, M, d), (P, M) bool -> (Q, P, N).
+    """The best match of each vector in each passage: (Q, N, d), (P, M, d), (P, M) bool -> (Q, P, N).
 
-    A token whose mask is False never wins; a passage without any other matches with 0.
+    Tokens with a False mask are ignored; a passage without other tokens matches with 0.
     """
     found: Tensor = _BestMatches.apply(vectors, passages, mask, at_once or AT_ONCE)  # type: ignore[no-untyped-call]
     return found
@@ -96,7 +95,7 @@ class _BestMatches(torch.autograd.Function):
 
 
 def _parts(vectors: Tensor, passages: Tensor, at_once: int) -> Iterator[slice]:
-    """As many queries as have `at_once` similarities, one at least."""
+    """Slices of queries with at most `at_once` similarities, or of one query."""
     each = vectors.shape[1] * passages.shape[0] * passages.shape[1]
     size = max(1, at_once // max(1, each))
     return (slice(start, start + size) for start in range(0, len(vectors), size))
@@ -108,21 +107,23 @@ def train_retriever(
     passage: Lookup,
     folder: str | Path,
     train: TrainConfig | None = None,
-    config: RetrieverTraining | None = None,
     *,
+    config: RetrieverTraining | None = None,
     evaluate: Callable[[], float | Mapping[str, float]] | None = None,
     weights: Weights | None = None,
     tokens: Mapping[str, Ids] | None = None,
     resume: bool = False,
 ) -> Outcome:
-    """Train `encoder` on its device, on `records` whose passages `passage` finds by pid; see `Trainer` for the rest.
+    """Train `encoder` on its device on `records`; see `Trainer` for the rest.
 
-    `encoder` is loaded with `trainable=True`, and in a process of several on `distributed.local_device()`.  `passage`
-    raises KeyError for a pid that it does not know.  `weights` says how often questions are taken, by qid (default: 1);
-    `tokens` holds those of passages that are known already.
+    encoder     loaded with `trainable=True`; in one of several processes on `distributed.local_device()`
+    passage     finds a passage by pid, and raises KeyError for an unknown one
+    weights     how often the records of a question are drawn, by qid (default 1)
+    tokens      known tokens of passages, by pid
     """
     train, config = override(train or TrainConfig(), device=str(encoder.device)), config or RetrieverTraining()
     task = RetrieverTask(encoder, config)
+    can_pack = partial(can_pack_retriever, encoder.model, pad_token(encoder.inputs))
     batches = RetrieverBatches(
         encoder.inputs,
         records,
@@ -130,7 +131,7 @@ def train_retriever(
         config,
         batch_size=train.batch_size,
         seed=train.seed,
-        packing=_packing(encoder, config.packing),
+        packing=resolve_packing(config.packing, encoder.device, can_pack),
         weights=weights,
         tokens=tokens,
     )
@@ -139,18 +140,9 @@ def train_retriever(
     return trainer.run(resume=resume)
 
 
-def _packing(encoder: Encoder, wanted: bool | None) -> bool:
-    if wanted is None and encoder.device.type != "cuda":
-        return False
-    possible = wanted is not False and can_pack(encoder.model, pad_token(encoder.inputs))
-    if wanted and not possible:
-        raise ConfigError("packing = true, but the backbone does not keep texts in one row apart: set it to false")
-    return possible
-
-
 def _about(encoder: Encoder, records: Sequence[Target], weights: Weights | None) -> dict[str, Any]:
-    """What else a resumed run must have in common: how text is read and scored, the records and their weights."""
-    digest = hashlib.sha256(repr(weights_of(records, weights) or "").encode())
+    """Other things that a resumed run must share: the encoder's settings, the records and their weights."""
+    digest = hashlib.sha256(repr(record_weights(records, weights) or "").encode())
     for record in records:
         digest.update(f"{record.qid}\t{record.hop}\t{record.positives}\t{len(record.negatives)}\n".encode())
     return {"encoder": to_mapping(encoder.config), "records": digest.hexdigest()[:16]}
@@ -163,7 +155,7 @@ class RetrieverTask:
         self._encoder, self._config = encoder, config
 
     def loss(self, batch: RetrieverBatch) -> dict[str, Tensor]:
-        """`loss`, and `accuracy`: how often a positive beats its own negatives."""
+        """`loss`, and `accuracy`: the share of positives that score above their own negatives."""
         scores = self.scores(batch)  # (B, P) in-batch, else (B, 1 + n)
         own = scores.gather(1, batch.columns) if self._config.in_batch else scores
         accuracy = (own.argmax(dim=1) == 0).float().mean()
@@ -175,14 +167,14 @@ class RetrieverTask:
         return in_batch_loss(scores, batch.columns[:, 0], batch.forbidden, temperature=self._config.temperature)
 
     def scores(self, batch: RetrieverBatch) -> Tensor:
-        """Of every query with its own passages (B, 1 + n), or `in_batch` with all passages (B, P)."""
+        """Scores of every query with its own passages (B, 1 + n), or with all passages (B, P) if `in_batch`."""
         queries, passages = batch.texts.encode(self._encoder.model)
         vectors, mask = passages.vectors, passages.mask
         if not self._config.in_batch:
             vectors, mask = vectors[batch.columns], mask[batch.columns]  # (B, 1 + n, M, d), (B, 1 + n, M)
         query_focus, facts_focus = self._encoder.focus
         score = lean_focused_score if self._config.in_batch else focused_score
-        # In float32, whatever the backbone computes in: scores are sums of many small differences.
+        # In float32 with every backbone: scores are sums of many small differences.
         with torch.autocast(vectors.device.type, enabled=False):
             return score(
                 queries.query,

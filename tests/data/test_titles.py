@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baleen.data.titles import MOST_WORDS, find_mentions, title_names
+from baleen.data.titles import MAX_WORDS, find_mentions, title_names
 
 
 class Bearers:
-    """Has the name itself for each of some names, and notes what it is asked."""
+    """Find some names as themselves, and record the calls."""
 
     def __init__(self, *names: str) -> None:
         self.names, self.asked = names, list[list[str]]()
@@ -23,7 +23,7 @@ class Bearers:
 
 
 def named_in(text: str, *names: str, begins: Collection[int] = (0,)) -> list[str]:
-    """The names that a text calls, of these."""
+    """The given names that a text mentions."""
     return [name for found in find_mentions(text, Bearers(*names), begins) for name in found]
 
 
@@ -133,8 +133,8 @@ def test_sentences_begin_where_they_do_whatever_is_written_otherwise_before_them
 
 
 def test_a_name_has_so_many_words_at_most() -> None:
-    words = [f"Word{number}" for number in range(MOST_WORDS + 1)]
-    for count, found in ((MOST_WORDS, 1), (MOST_WORDS + 1, 0)):
+    words = [f"Word{number}" for number in range(MAX_WORDS + 1)]
+    for count, found in ((MAX_WORDS, 1), (MAX_WORDS + 1, 0)):
         (name,) = title_names(" ".join(words[:count]))
         assert len(named_in(f"It is {' '.join(words[:count])}.", name)) == found
 
@@ -166,7 +166,7 @@ def test_all_that_bear_a_name_come_with_it() -> None:
 WORDS = st.text("abcdefghéжß", min_size=3, max_size=6).map(str.capitalize)
 
 
-@given(st.lists(WORDS, min_size=1, max_size=MOST_WORDS), st.sampled_from([" ", "-", ", ", "’"]))
+@given(st.lists(WORDS, min_size=1, max_size=MAX_WORDS), st.sampled_from([" ", "-", ", ", "’"]))
 def test_a_title_is_found_wherever_a_text_has_it(words: list[str], mark: str) -> None:
     (name,) = title_names(" ".join(words))
     assert named_in(f"it is {mark.join(words)}, so to speak", name) == [name]

@@ -1,4 +1,4 @@
-"""Records come back as they were written, and a file is the same whoever wrote it."""
+"""Files of records: round trips, equal bytes from any process, interrupted writes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def test_other_programs_read_them_a_line_each(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize("name", NAMES)
-def test_however_they_are_written_it_is_the_same_file(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_way_of_writing_gives_the_same_file(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [query(number) for number in range(MANY)]
     files = [tmp_path / way / name for way in ("list", "generator", "made", "forked", "made by forks")]
     for file in files:
@@ -58,7 +56,7 @@ def test_however_they_are_written_it_is_the_same_file(
 
 
 @pytest.mark.parametrize("forks", [1, 2])
-def test_a_file_that_is_broken_off_is_not_there(tmp_path: Path, forks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_file_is_not_written(tmp_path: Path, forks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "worthwhile_processes", lambda _: forks)
 
     def make(number: int) -> Query:

@@ -24,7 +24,7 @@ def test_facts_that_a_query_came_with_stand_at_the_end() -> None:
     assert RelevanceCondenser(ScriptedCrossEncoder()).finish(trace, PASSAGES.__getitem__) == trace  # type: ignore[arg-type]
 
 
-def test_the_best_two_sentences_above_the_threshold_are_kept_best_first() -> None:
+def test_the_best_two_sentences_above_the_threshold_are_kept() -> None:
     assert condense(*CORPUS[:3]).facts == (*facts_of(("p2", 1), score=3.0), *facts_of(("p0", 1), score=2.0))
     assert condense(CORPUS[0]).facts == facts_of(("p0", 1), score=2.0), "0 is not above 0"
 

@@ -1,4 +1,4 @@
-"""A stream whose stages overlap: the same items, the same errors, and nothing left running."""
+"""Background iteration: the same items and errors, and no thread left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from baleen.core.parallel import background
 
 
 def workers() -> int:
-    return sum(thread.name == "ahead" for thread in threading.enumerate())
+    return sum(thread.name == "background" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("room", [1, 3])
@@ -72,7 +72,7 @@ def test_one_that_is_never_begun_starts_nothing() -> None:
     stream.close()
 
 
-def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
+def test_the_buffer_limits_the_items_made_ahead() -> None:
     made: list[int] = []
     third = threading.Event()
 
@@ -83,7 +83,7 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
                 third.set()
             yield number
 
-    stream = background(source(), room=1)
+    stream = background(source(), buffer=1)
     assert next(stream) == 0
     assert third.wait(5), "one waits, and one is in the making"
     assert len(made) <= 3
@@ -92,7 +92,7 @@ def test_no_more_is_made_ahead_than_there_is_room_for() -> None:
 
 def test_the_work_is_done_in_another_thread() -> None:
     names = list(background(threading.current_thread().name for _ in range(2)))
-    assert names == ["ahead", "ahead"]
+    assert names == ["background", "background"]
 
 
 def test_streams_can_be_stages_of_each_other() -> None:

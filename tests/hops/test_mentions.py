@@ -84,9 +84,7 @@ def test_a_name_that_several_bear_names_them_all(tmp_path: Path, retriever: Retr
     assert follower.mentioned(Query("What is in Vardal?")) == {"p2": CLAIM, "p9": CLAIM}
 
 
-def test_a_single_word_at_the_start_of_any_sentence_of_a_passage_names_nothing(
-    tmp_path: Path, retriever: Retriever
-) -> None:
+def test_a_single_word_at_the_start_of_a_sentence_mentions_nothing(tmp_path: Path, retriever: Retriever) -> None:
     split = Passage.from_sentences("s", "Split", ["It rains.", "Tromsk sleeps.", "Ivo Brandt sings."])
     unsplit = Passage("u", "Unsplit", "Tromsk sleeps.  In Vardal it rains.")
     index = Index.build(tmp_path / "index", [*CORPUS, split, unsplit], retriever.encoder, bits=4, threads=1)
@@ -95,7 +93,7 @@ def test_a_single_word_at_the_start_of_any_sentence_of_a_passage_names_nothing(
     assert follower.mentioned(Query(TOLD, (Fact("u", -1, "Unsplit", unsplit.text),))) == {"p2": "u"}
 
 
-def test_facts_of_passages_that_the_index_does_not_have_are_passed_over(retriever: Retriever) -> None:
+def test_facts_of_passages_outside_the_index_are_skipped(retriever: Retriever) -> None:
     mine = Fact("my own", 0, "Vardal", "Vardal lies on the Grey Fjord.")
     follower = MentionBoost(retriever, LOUD)
     assert follower.mentioned(Query(TOLD, (mine,))) == {}
@@ -107,7 +105,7 @@ def test_facts_of_passages_that_the_index_does_not_have_are_passed_over(retrieve
 # What comes
 
 
-def test_passages_that_are_named_come_though_the_search_alone_would_not_bring_them(retriever: Retriever) -> None:
+def test_mentioned_passages_are_found_even_if_the_search_misses_them(retriever: Retriever) -> None:
     lost = 0
     for query, named in NAMED.values():
         if named:

@@ -1,4 +1,4 @@
-"""Work by several processes comes to what it comes to in one, in the same order; where it would not pay there is one."""
+"""Work mapped over forked processes gives the results of one process, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from baleen.core import parallel
 from baleen.core.errors import DatasetError
-from baleen.core.parallel import FEWEST, map_chunks, worthwhile_processes
+from baleen.core.parallel import MIN_ITEMS, map_chunks, worthwhile_processes
 
 ITEMS = list(range(103))
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -24,14 +24,14 @@ def squares(items: Sequence[int]) -> list[int]:
 @fork
 @pytest.mark.parametrize("processes", [None, 1, 2, 3])
 @pytest.mark.parametrize("at_once", [1, 10, 103, 500])
-def test_stretches_come_in_order_whoever_works_on_them(processes: int | None, at_once: int) -> None:
+def test_chunks_come_in_order_for_any_number_of_processes(processes: int | None, at_once: int) -> None:
     found = list(map_chunks(squares, ITEMS, at_once, processes))
     assert found == [squares(ITEMS[start : start + at_once]) for start in range(0, 103, at_once)]
     assert not multiprocessing.active_children()
 
 
 @fork
-def test_forks_have_what_the_work_knows_and_several_of_them_work() -> None:
+def test_forks_inherit_what_the_work_refers_to() -> None:
     known = {item: f"number {item}" for item in ITEMS}  # which no process is sent
     found = list(map_chunks(lambda some: (os.getpid(), [known[item] for item in some]), ITEMS, 5, 2))
     assert [text for _, texts in found for text in texts] == list(known.values())
@@ -65,13 +65,13 @@ def test_an_error_of_the_work_is_raised_as_it_is(processes: int) -> None:
 
 
 @fork
-def test_a_process_that_is_killed_is_an_error_and_no_wait_for_ever() -> None:
+def test_a_killed_worker_is_an_error() -> None:
     with pytest.raises(BrokenProcessPool):
         list(map_chunks(lambda _: os._exit(9), ITEMS, 10, 2))
 
 
 @fork
-def test_who_takes_no_more_leaves_no_process_behind() -> None:
+def test_an_abandoned_map_leaves_no_process_behind() -> None:
     found = map_chunks(squares, ITEMS, 1, 2)
     next(found)
     del found
@@ -93,7 +93,7 @@ def test_the_environment_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
 def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(parallel, "available_cores", lambda: 8)
-    assert [worthwhile_processes(items) for items in (0, FEWEST, 2 * FEWEST, 5 * FEWEST, 99 * FEWEST)] == [
+    assert [worthwhile_processes(items) for items in (0, MIN_ITEMS, 2 * MIN_ITEMS, 5 * MIN_ITEMS, 99 * MIN_ITEMS)] == [
         1,
         1,
         2,
@@ -101,6 +101,6 @@ def test_processes_pay_for_many_items_on_several_cores(monkeypatch: pytest.Monke
         8,
     ]
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    assert worthwhile_processes(99 * FEWEST) == 2, "the others of torchrun have the rest"
+    assert worthwhile_processes(99 * MIN_ITEMS) == 2, "the others of torchrun have the rest"
     monkeypatch.setattr(parallel, "available_cores", lambda: 1)
-    assert worthwhile_processes(99 * FEWEST) == 1
+    assert worthwhile_processes(99 * MIN_ITEMS) == 1

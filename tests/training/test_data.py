@@ -1,4 +1,4 @@
-"""Collections side by side: whatever they call their passages and questions, none is taken for another."""
+"""Training data of several collections: unique ids, samples, limits, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(file: Path, *questions: dict[str, Any]) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Two collections that use the same ids for other things."""
+    """Two collections that use equal ids for different things."""
     corpus.write_passages(CORPUS, tmp_path / "town.jsonl")
     corpus.write_passages(HARBOUR, tmp_path / "harbour.jsonl")
     write(tmp_path / "town_train.jsonl", {"id": 1, "text": "Who teaches in Vardal?", "gold": ["p1", "p0"]})
@@ -51,7 +51,7 @@ TOWN = CollectionPlan("town", ("town.jsonl",), own("town_train"))
 SEA = CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train"), own("harbour_train"))
 
 
-def test_ids_that_collide_are_told_apart(root: Path) -> None:
+def test_equal_ids_of_two_collections_stay_distinct(root: Path) -> None:
     world = load_training_data([TOWN, SEA], root)
     assert world.passage("town/p0").title == "Lena Orlova"
     assert world.passage("sea/p0").title == "Brigg"
@@ -60,7 +60,7 @@ def test_ids_that_collide_are_told_apart(root: Path) -> None:
     assert [(q.example.qid, q.collection) for q in world.train] == [("town/own/1", "town"), ("sea/own/1", "sea")]
 
 
-def test_gold_facts_and_order_name_passages_of_their_collection(root: Path) -> None:
+def test_gold_facts_and_order_get_collection_ids(root: Path) -> None:
     (question,) = load_training_data([TOWN, SEA], root).dev
     assert question.example.gold == ("sea/p0", "sea/p1")
     assert question.example.facts == (("sea/p0", 1),)
@@ -68,7 +68,7 @@ def test_gold_facts_and_order_name_passages_of_their_collection(root: Path) -> N
     assert question.dataset == "own"
 
 
-def test_passages_with_a_slash_in_their_ids(root: Path) -> None:
+def test_ids_may_contain_slashes(root: Path) -> None:
     corpus.write_passages([Passage.from_sentences("a/b", "Slash", ["It has one."])], root / "slash.jsonl")
     write(root / "slash_train.jsonl", {"id": "x/y", "text": "Which?", "gold": ["a/b"]})
     world = load_training_data([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
@@ -76,9 +76,7 @@ def test_passages_with_a_slash_in_their_ids(root: Path) -> None:
     assert world.passage("c/a/b").title == "Slash"
 
 
-def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
-    root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_gold_passage_fails_or_drops_its_question(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(
         root / "more.jsonl",
         {"id": 2, "text": "Where?", "gold": ["Atlantis"]},
@@ -88,10 +86,10 @@ def test_a_gold_passage_that_is_missing_fails_or_drops_its_question(
     with pytest.raises(DatasetError, match="'Atlantis' .of 2."):
         load_training_data([plan], root)
     assert [question.example.qid for question in load_training_data([plan], root, "drop").train] == ["sea/own/3"]
-    assert "more.jsonl: 1 questions were left out" in caplog.text
+    assert "more.jsonl: dropped 1 questions" in caplog.text
 
 
-def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
+def test_no_usable_example_is_refused(root: Path) -> None:
     write(root / "lost.jsonl", {"id": 2, "text": "Where?", "gold": ["Atlantis"]})
     with pytest.raises(DatasetError, match="nothing to train on"):
         load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("lost"))], root, "drop")
@@ -99,9 +97,9 @@ def test_no_usable_example_is_nothing_to_train_on(root: Path) -> None:
         load_training_data([CollectionPlan("sea", ("harbour.jsonl",))], root)
 
 
-def test_a_question_stands_in_one_file_only(root: Path) -> None:
+def test_a_question_in_two_files_is_refused(root: Path) -> None:
     write(root / "again.jsonl", {"id": 1, "text": "Again?", "gold": ["p1"]})
-    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own stands in another file too"):
+    with pytest.raises(DatasetError, match="again.jsonl: the id '1' of own is in another file too"):
         load_training_data([CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train", "again"))], root)
 
 
@@ -110,7 +108,7 @@ def many(root: Path, count: int = 40) -> None:
     write(root / "many.jsonl", *questions)
 
 
-def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_time(root: Path) -> None:
+def test_a_sample_is_fixed_and_has_every_gold_passage(root: Path) -> None:
     corpus.write_passages(
         [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
     )
@@ -132,7 +130,7 @@ def test_a_sample_has_every_gold_passage_and_others_in_order_and_the_same_every_
     assert kept(None) == kept(40) == kept(100) == list(range(40))
 
 
-def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_searched(root: Path) -> None:
+def test_unsearched_questions_add_no_searched_passages(root: Path) -> None:
     corpus.write_passages(
         [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
     )
@@ -141,13 +139,13 @@ def test_questions_that_are_not_searched_for_are_read_and_their_passages_not_sea
     sources = (Source("own", "asked.jsonl"), Source("own", "read.jsonl", weight=0.5, searched=False))
     world = load_training_data([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
     assert [each.example.text for each in world.train] == ["Which?"]
-    assert [each.example.text for each in world.read] == ["Which two?"]
+    assert [each.example.text for each in world.unsearched] == ["Which two?"]
     assert world.pids == {"pages": ["pages/p31"]}
     assert sorted(world.passages) == ["pages/p31", "pages/p7", "pages/p8"]
     assert world.weights == {"pages/own/2": 0.5}
 
 
-def test_samples_of_one_corpus_are_alike_whatever_is_gold(root: Path) -> None:
+def test_samples_of_one_corpus_overlap_whatever_is_gold(root: Path) -> None:
     corpus.write_passages(
         [Passage.from_sentences(f"p{n}", f"Page {n}", ["A page."]) for n in range(40)], root / "pages.jsonl"
     )
@@ -160,23 +158,23 @@ def test_samples_of_one_corpus_are_alike_whatever_is_gold(root: Path) -> None:
     assert len(few & many) >= 14, "but for the gold ones, which take the places of the last that were drawn"
 
 
-def test_dev_questions_are_always_searched_for() -> None:
+def test_unsearched_dev_questions_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"dev\.jsonl has searched = false"):
         CollectionPlan("pages", ("pages.jsonl",), dev=(Source("own", "dev.jsonl", searched=False),))
 
 
-def test_a_world_to_be_read_alone_is_refused(root: Path) -> None:
+def test_data_without_searched_questions_is_refused(root: Path) -> None:
     plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", searched=False),))
     with pytest.raises(DatasetError, match="nothing to train on"):
         load_training_data([plan], root)
 
 
-def test_a_sample_of_nothing_is_refused() -> None:
+def test_an_empty_sample_is_refused() -> None:
     with pytest.raises(ConfigError, match="sample = 0"):
         CollectionPlan("pages", ("pages.jsonl",), sample=0)
 
 
-def test_a_limit_keeps_a_random_part_in_order_and_the_same_every_time(root: Path) -> None:
+def test_a_limit_keeps_a_fixed_random_part_in_order(root: Path) -> None:
     many(root)
 
     def kept(limit: int | None) -> list[int]:
@@ -199,22 +197,22 @@ def test_questions_have_the_weight_and_the_order_of_their_file(root: Path) -> No
     assert [question.ordered for question in world.train] == [True, True, True, False]
 
 
-def test_an_order_can_be_kept_only_where_there_is_one(root: Path) -> None:
+def test_a_given_order_is_ignored_without_one_in_the_file(root: Path) -> None:
     plan = CollectionPlan("town", ("town.jsonl",), (Source("own", "town_train.jsonl", order="given"),))
     assert [question.ordered for question in load_training_data([plan], root).train] == [False]
 
 
-def test_a_corpus_that_is_not_there(root: Path) -> None:
+def test_a_missing_corpus_is_refused(root: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere.jsonl: no such file"):
         load_training_data([CollectionPlan("sea", ("nowhere.jsonl",), own("harbour_train"))], root)
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
-def test_names_that_would_mislead(name: str) -> None:
+def test_ambiguous_collection_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="should name a collection"):
         CollectionPlan(name, ("town.jsonl",))
 
 
-def test_two_collections_of_one_name(root: Path) -> None:
-    with pytest.raises(ConfigError, match="named town, town; expected a name for each"):
+def test_two_collections_with_one_name_are_refused(root: Path) -> None:
+    with pytest.raises(ConfigError, match="named town, town; expected a different name for each"):
         load_training_data([TOWN, TOWN], root)

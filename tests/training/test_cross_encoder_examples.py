@@ -1,4 +1,4 @@
-"""What the condenser, the reranker and the readers learn from, by worked examples over the corpus of eight passages."""
+"""Training examples of condenser, reranker and readers, worked by hand over eight passages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from baleen.training.cross_encoder.condenser_examples import (
     FactSource,
     RerankExample,
     SentenceExample,
+    draw_fixed,
     fact_sources,
     gold_facts,
     rerank_examples,
     sentence_examples,
-    settled,
 )
 from baleen.training.cross_encoder.reader_examples import (
     AnswerExample,
     AnswerSource,
     AnswerSpan,
-    Evidence,
+    EvidencePools,
     VerdictExample,
     VerdictSource,
     answer_sources,
@@ -72,7 +72,7 @@ def hops(example: Example = MAYOR) -> list[Step]:
 # Condenser, stage 1
 
 
-def test_each_gold_passage_of_each_hop_stands_against_what_was_found_and_is_not_gold() -> None:
+def test_each_gold_passage_is_paired_with_retrieved_negatives() -> None:
     made = sentence_examples(hops(), passages)
     before, after = Query(MAYOR.text), Query(MAYOR.text, (sentence("p0", 1, hop=1),))
     assert made.records == [
@@ -91,14 +91,14 @@ def test_the_best_ranked_negatives_are_taken_first() -> None:
     ]
 
 
-def test_a_passage_whose_sentences_are_not_known_is_left_out_and_counted() -> None:
+def test_passages_without_annotation_are_left_out_and_counted() -> None:
     unsure = replace(MAYOR, facts=(("p1", 1),))
     made = sentence_examples(hops(unsure), passages)
     assert [record.positive for record in made.records] == ["p1"]
     assert made.left_out == {"no gold sentence is known": 2}
 
 
-def test_latent_sentences_are_those_that_a_scorer_likes_best() -> None:
+def test_inferred_sentences_are_the_best_by_the_scorer() -> None:
     unsure, asked = replace(MAYOR, facts=(("p1", 1),)), []
 
     def likes_towns(query: Query, passage: Passage) -> list[float]:
@@ -122,10 +122,10 @@ def test_a_blank_sentence_is_never_gold() -> None:
     assert [record.sids for record in made.records] == [(0, 2)]
 
 
-def test_without_anything_else_found_there_is_nothing_to_learn() -> None:
+def test_without_negatives_there_are_no_examples() -> None:
     alone = [latent_hop(start(MAYOR), ranking("p0"), passages, depth=1)]
-    assert sentence_examples(alone, passages).left_out == {"nothing else was found": 1}
-    assert rerank_examples(alone, passages).left_out == {"nothing else was found": 1}
+    assert sentence_examples(alone, passages).left_out == {"no negatives were retrieved": 1}
+    assert rerank_examples(alone, passages).left_out == {"no negatives were retrieved": 1}
 
 
 # Condenser, stage 2
@@ -139,12 +139,12 @@ MANY = [
 
 
 def scored(_: Example) -> Sequence[Fact]:
-    """What stage 1 liked, with a gold fact and a repeated sentence among it."""
+    """The best sentences of stage 1, with a gold fact and a repeated sentence among them."""
     return [sentence("p2", 1, 9.0), sentence("p3", 0, 0.5), *MANY]
 
 
-def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
-    made = settled(fact_sources([MAYOR], gold_facts(passages), scored), copies=40)
+def test_a_pool_has_gold_facts_and_the_best_others() -> None:
+    made = draw_fixed(fact_sources([MAYOR], gold_facts(passages), scored), copies=40)
     assert len(made.records) == 40
     golds = {(pid, sid) for pid, sid in MAYOR.facts}
     others = [("p0", 0), ("p3", 0), ("p6", 1), ("p5", 0), ("p4", 0), ("p7", 0), ("p7", 2), ("p3", 1)]
@@ -159,7 +159,7 @@ def test_a_pool_is_some_gold_facts_among_the_best_of_the_others() -> None:
     assert seen == {(size, count) for size in (7, 8, 9) for count in (1, 2, 3)}
 
 
-def test_a_pool_is_what_one_hop_weighs() -> None:
+def test_a_pool_is_of_one_hop() -> None:
     """Hops go on after the second, which finds the last gold fact."""
     golds = tuple(replace(sentence(pid, 0), hop=hop) for pid, hop in (("p0", 1), ("p1", 2), ("p2", 2)))
     others = tuple(Fact(f"hop {hop}", place, "", "", 10.0 - place, hop) for hop in (1, 2, 3, 4) for place in range(12))
@@ -167,7 +167,7 @@ def test_a_pool_is_what_one_hop_weighs() -> None:
     source = FactSource("q", "claim", golds, (*others, *scored))
     latest = Counter[int]()
     for draw in range(200):
-        pool = source.drawn(np.random.default_rng(draw))
+        pool = source.draw(np.random.default_rng(draw))
         hop = max(fact.hop for fact in pool.facts)
         latest[hop] += 1
         kept = {fact for fact, label in zip(pool.facts, pool.labels, strict=True) if label}
@@ -184,13 +184,13 @@ def test_a_pool_is_what_one_hop_weighs() -> None:
     assert min(latest[hop] for hop in (1, 2, 3, 4)) > 30
 
 
-def test_a_gold_fact_of_a_pool_stands_where_stage_1_ranks_it() -> None:
+def test_gold_facts_of_a_pool_are_ranked_by_stage_1() -> None:
     gold = replace(sentence("p0", 0), hop=1)
     found = tuple(Fact("other", place, "", "", 10.0 - place, 1) for place in range(12))
     fourth = FactSource("q", "claim", (gold,), (*found, replace(gold, score=6.5)))
     unscored = FactSource("q", "claim", (gold,), found)
     places = [
-        [source.drawn(np.random.default_rng(draw)).labels.index(True) for draw in range(200)]
+        [source.draw(np.random.default_rng(draw)).labels.index(True) for draw in range(200)]
         for source in (fourth, unscored)
     ]
     assert set(places[0]) == {4}
@@ -198,40 +198,38 @@ def test_a_gold_fact_of_a_pool_stands_where_stage_1_ranks_it() -> None:
     assert len(set(places[1])) > 4
     second = replace(sentence("p1", 0), hop=1)
     behind = FactSource("q", "claim", (gold, second), (*found, replace(gold, score=6.5)))
-    both = [pool for pool in (behind.drawn(np.random.default_rng(draw)) for draw in range(50)) if sum(pool.labels) == 2]
+    both = [pool for pool in (behind.draw(np.random.default_rng(draw)) for draw in range(50)) if sum(pool.labels) == 2]
     assert both
     assert all(pool.facts[-1] == second for pool in both), "what stage 1 has further down comes last"
 
 
-def test_pools_of_what_is_only_read_are_filled_up_from_all_hops() -> None:
+def test_pools_of_unsearched_questions_use_all_hops() -> None:
     golds = tuple(replace(sentence(pid, 0), hop=hop) for pid, hop in (("p0", 1), ("p1", 2)))
     others = tuple(Fact(f"hop {hop}", place, "", "", 1.0 - place / 9, hop) for hop in (1, 2) for place in range(4))
-    sizes = {
-        len(FactSource("q", "claim", golds, others).drawn(np.random.default_rng(draw)).facts) for draw in range(60)
-    }
+    sizes = {len(FactSource("q", "claim", golds, others).draw(np.random.default_rng(draw)).facts) for draw in range(60)}
     assert min(sizes) >= 7
 
 
-def test_a_pool_depends_on_the_seed_and_its_example_alone() -> None:
+def test_a_fixed_pool_depends_on_seed_and_example_alone() -> None:
     other = replace(MAYOR, qid="other")
-    alone = settled(fact_sources([MAYOR], gold_facts(passages), scored)).records
-    assert settled(fact_sources([other, MAYOR], gold_facts(passages), scored)).records[1:] == alone
-    assert settled(fact_sources([MAYOR], gold_facts(passages), scored), seed=1).records != alone
-    assert settled(fact_sources([other], gold_facts(passages), scored)).records[0].facts != alone[0].facts
+    alone = draw_fixed(fact_sources([MAYOR], gold_facts(passages), scored)).records
+    assert draw_fixed(fact_sources([other, MAYOR], gold_facts(passages), scored)).records[1:] == alone
+    assert draw_fixed(fact_sources([MAYOR], gold_facts(passages), scored), seed=1).records != alone
+    assert draw_fixed(fact_sources([other], gold_facts(passages), scored)).records[0].facts != alone[0].facts
 
 
-def test_sentences_that_may_be_gold_are_in_no_pool() -> None:
+def test_sentences_of_unknown_label_are_in_no_pool() -> None:
     unsure = replace(MAYOR, facts=(("p1", 1), ("p2", 1)))  # which of p0's are gold is not known
-    (record,) = settled(fact_sources([unsure], gold_facts(passages), scored)).records
+    (record,) = draw_fixed(fact_sources([unsure], gold_facts(passages), scored)).records
     assert "p0" not in {fact.pid for fact in record.facts}
     latent = gold_facts(passages, scorer=lambda _, __: [0.0, 1.0])
     assert [(fact.pid, fact.sid) for fact in latent(unsure)] == list(MAYOR.facts)
 
 
-def test_a_pool_has_always_both_and_no_more_than_there_are() -> None:
-    few = settled(fact_sources([MAYOR], gold_facts(passages), lambda _: OTHERS[:1]), copies=9)
+def test_a_pool_has_gold_and_other_facts() -> None:
+    few = draw_fixed(fact_sources([MAYOR], gold_facts(passages), lambda _: OTHERS[:1]), copies=9)
     assert all(set(record.labels) == {True, False} and len(record.facts) <= 4 for record in few.records)
-    none = settled(fact_sources([MAYOR, replace(MAYOR, facts=())], gold_facts(passages), lambda _: []))
+    none = draw_fixed(fact_sources([MAYOR, replace(MAYOR, facts=())], gold_facts(passages), lambda _: []))
     assert none.records == []
     assert none.left_out == {"no other sentence was scored": 1, "no gold fact is known": 1}
 
@@ -266,24 +264,24 @@ def test_labels_fit_the_head(label: str | None, of_two: str | None, of_three: st
     assert fitting_label(label, THREE_LABELS) == of_three
 
 
-def test_claims_with_their_gold_facts() -> None:
+def test_verdict_examples_have_the_gold_facts() -> None:
     claims = [replace(MAYOR, qid=label, label=label) for label in ("supported", "refuted", "not supported")]
-    evidence = Evidence(gold_facts(passages))
+    evidence = EvidencePools(gold_facts(passages))
     query = Query(MAYOR.text, (sentence("p0", 1), sentence("p1", 1), sentence("p2", 1)))
-    assert settled(verdict_sources(claims, evidence, TWO_LABELS)).records == [
+    assert draw_fixed(verdict_sources(claims, evidence, TWO_LABELS)).records == [
         VerdictExample("supported", query, "supported"),
         VerdictExample("refuted", query, "not supported"),
         VerdictExample("not supported", query, "not supported"),
     ]
-    three = settled(verdict_sources([*claims, replace(claims[0], facts=())], evidence, THREE_LABELS))
+    three = draw_fixed(verdict_sources([*claims, replace(claims[0], facts=())], evidence, THREE_LABELS))
     assert [record.label for record in three.records] == ["supported", "refuted"]
-    assert three.left_out == {"no label that the head has": 1, "no facts": 1}
+    assert three.left_out == {"the head lacks the label": 1, "no facts": 1}
 
 
-def test_distractors_stand_between_the_facts_and_go_first() -> None:
+def test_distractors_are_mixed_in_and_score_lowest() -> None:
     sizes = set()
     for seed in range(20):
-        facts = Evidence(gold_facts(passages), scored).of(MAYOR).drawn(np.random.default_rng(seed))
+        facts = EvidencePools(gold_facts(passages), scored).pool(MAYOR).draw(np.random.default_rng(seed))
         gold = [fact for fact in facts if (fact.pid, fact.sid) in MAYOR.facts]
         others = [fact for fact in facts if fact not in gold]
         assert gold == [sentence(pid, sid) for pid, sid in MAYOR.facts], "in their order"
@@ -292,48 +290,48 @@ def test_distractors_stand_between_the_facts_and_go_first() -> None:
         assert {(fact.pid, fact.sid) for fact in others} == set(best)
         sizes.add(len(facts))
     assert sizes == {3, 4, 5, 6}
-    two = Evidence(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1]).of(MAYOR)
-    assert {len(two.drawn(np.random.default_rng(seed))) for seed in range(9)} == {2}, "at least, where there are two"
+    two = EvidencePools(lambda _: [sentence("p0", 1)], lambda _: OTHERS[:1]).pool(MAYOR)
+    assert {len(two.draw(np.random.default_rng(seed))) for seed in range(9)} == {2}, "at least, where there are two"
 
 
-def test_of_too_many_facts_the_best_stay_in_their_order() -> None:
+def test_only_the_best_facts_are_kept_in_order() -> None:
     condensed = [sentence(pid, 0, float(score)) for pid, score in zip(BY_PID, (5, 1, 7, 3, 2, 8, 4, 6), strict=True)]
-    kept = Evidence(lambda _: condensed, scored).of(MAYOR).own
+    kept = EvidencePools(lambda _: condensed, scored).pool(MAYOR).own
     assert [fact.pid for fact in kept] == ["p0", "p2", "p3", "p5", "p6", "p7"]
 
 
-def test_of_incomplete_evidence_one_fact_is_missing() -> None:
-    """Nor does it come back as a distractor, though it may be among what was found."""
+def test_incomplete_evidence_misses_one_fact() -> None:
+    """It does not come back as a distractor either, even if it was found."""
     gold = [sentence(pid, sid) for pid, sid in MAYOR.facts]
     unnamed = replace(MAYOR, facts=())
-    evidence = Evidence(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)
-    source = evidence.of(unnamed)
-    read = [[fact for fact in source.drawn(np.random.default_rng(n)) if fact in gold] for n in range(200)]
+    evidence = EvidencePools(lambda _: gold, lambda _: [*gold, *OTHERS], incomplete=0.5)
+    source = evidence.pool(unnamed)
+    read = [[fact for fact in source.draw(np.random.default_rng(n)) if fact in gold] for n in range(200)]
     assert {len(facts) for facts in read} == {2, 3}
     assert 60 < sum(len(facts) == 2 for facts in read) < 140
     assert {tuple(fact.pid for fact in facts) for facts in read} == {
         ("p0", "p1", "p2"), ("p0", "p1"), ("p0", "p2"), ("p1", "p2")
     }  # fmt: skip
-    alone = Evidence(lambda _: gold[:1], incomplete=1.0).of(MAYOR)
-    assert alone.drawn(np.random.default_rng(0)) == (gold[0],), "a fact that stands alone stays"
+    alone = EvidencePools(lambda _: gold[:1], incomplete=1.0).pool(MAYOR)
+    assert alone.draw(np.random.default_rng(0)) == (gold[0],), "a fact that stands alone stays"
 
 
-def test_what_is_settled_depends_on_the_seed_and_its_example_alone() -> None:
-    claim, evidence = replace(MAYOR, label="supported"), Evidence(gold_facts(passages), scored)
+def test_fixed_draws_depend_on_seed_and_example_alone() -> None:
+    claim, evidence = replace(MAYOR, label="supported"), EvidencePools(gold_facts(passages), scored)
     other = replace(claim, qid="other")
-    alone = settled(verdict_sources([claim], evidence, TWO_LABELS)).records
+    alone = draw_fixed(verdict_sources([claim], evidence, TWO_LABELS)).records
     both = verdict_sources([other, claim], evidence, TWO_LABELS)
-    assert settled(both).records[1:] == alone
-    assert settled(both).records[0].query != alone[0].query
-    assert any(settled(both, seed=seed).records[1:] != alone for seed in range(1, 5))
+    assert draw_fixed(both).records[1:] == alone
+    assert draw_fixed(both).records[0].query != alone[0].query
+    assert any(draw_fixed(both, seed=seed).records[1:] != alone for seed in range(1, 5))
 
 
 # Answerer
 
 
-def test_the_answer_is_found_wherever_it_stands() -> None:
+def test_all_occurrences_of_an_answer_are_found() -> None:
     facts = (sentence("p3", 0), sentence("p2", 1), sentence("p0", 1))
-    (record,) = settled(answer_sources([MAYOR], Evidence(lambda _: facts))).records
+    (record,) = draw_fixed(answer_sources([MAYOR], EvidencePools(lambda _: facts))).records
     assert record == AnswerExample(
         "mayor",
         Query(MAYOR.text, facts),
@@ -344,12 +342,12 @@ def test_the_answer_is_found_wherever_it_stands() -> None:
     assert all(fact_text(facts[span.fact])[span.start : span.end] == "Ivo Brandt" for span in record.spans)
 
 
-def test_answers_that_are_no_span_and_answers_that_are_nowhere() -> None:
+def test_yes_no_and_missing_answers() -> None:
     answers = ["Yes", "no.", "Lisbon", None, "?"]
     examples = [replace(MAYOR, qid=str(number), answer=answer) for number, answer in enumerate(answers)]
-    made = settled(answer_sources([*examples, replace(MAYOR, facts=())], Evidence(gold_facts(passages))))
+    made = draw_fixed(answer_sources([*examples, replace(MAYOR, facts=())], EvidencePools(gold_facts(passages))))
     assert [(record.qid, record.kind, record.spans) for record in made.records] == [("0", "yes", ()), ("1", "no", ())]
-    assert made.left_out == {"the answer stands in none of the facts": 1, "no answer is known": 2, "no facts": 1}
+    assert made.left_out == {"the answer is in none of the facts": 1, "no answer is known": 2, "no facts": 1}
 
 
 @pytest.mark.parametrize(
@@ -373,7 +371,7 @@ def test_an_answer_is_matched_by_words(text: str, answer: str, found: list[str])
     st.text(max_size=30)
     | st.lists(st.sampled_from(["e\u0301", "\ufb03", "\u00bd", "a", " ", "-", "\u0130", "ß"])).map("".join)
 )
-def test_words_are_found_where_they_stand(text: str) -> None:
+def test_occurrences_contain_the_words(text: str) -> None:
     for word in words(text):
         spans = occurrences(text, word)
         assert spans
@@ -403,15 +401,15 @@ def test_answers_are_compared_as_squad_does(answer: str, gold: str, f1: float) -
     assert exact_match(answer, gold) == (normalize_answer(answer) == normalize_answer(gold)) == (f1 == 1.0)
 
 
-def test_records_go_to_json_and_back() -> None:
+def test_records_survive_json() -> None:
     records: list[Record] = [
         *sentence_examples(hops(), passages).records,
         *rerank_examples(hops(), passages).records,
-        *settled(fact_sources([MAYOR], gold_facts(passages), scored)).records,
+        *draw_fixed(fact_sources([MAYOR], gold_facts(passages), scored)).records,
         *fact_sources([MAYOR], gold_facts(passages), scored).records,
-        *answer_sources([MAYOR], Evidence(gold_facts(passages))).records,
-        *verdict_sources([replace(MAYOR, label="refuted")], Evidence(gold_facts(passages)), TWO_LABELS).records,
-        *settled(answer_sources([MAYOR], Evidence(gold_facts(passages)))).records,
+        *answer_sources([MAYOR], EvidencePools(gold_facts(passages))).records,
+        *verdict_sources([replace(MAYOR, label="refuted")], EvidencePools(gold_facts(passages)), TWO_LABELS).records,
+        *draw_fixed(answer_sources([MAYOR], EvidencePools(gold_facts(passages)))).records,
         VerdictExample("q", Query("claim"), "supported"),
     ]
     assert {type(record) for record in records} == {

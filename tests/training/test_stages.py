@@ -1,4 +1,4 @@
-"""A stage counts once its done.json stands; nothing that is broken off is ever taken for done."""
+"""The folder of a run: a stage counts once its done.json exists, and an interrupted one never counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from baleen.core.errors import ConfigError, TrainingError
-from baleen.training.stages import DONE, RunFolder, spell, write_json
+from baleen.training.stages import DONE, RunFolder, format_duration, write_json
 
 STAGES = ("first", "second", "third")
 PLAN = {"hops": 2, "steps": (5, 6)}
@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 def begun(root: Path, plan: Mapping[str, Any] = PLAN, first: str | None = None) -> RunFolder:
     run = RunFolder(root, STAGES)
-    run.begin(plan, first)
+    run.start(plan, first)
     return run
 
 
@@ -41,30 +41,30 @@ def done(run: RunFolder) -> list[str]:
 
 
 def test_a_stage_is_done_once(run: RunFolder) -> None:
-    report = run.do("first", work)
+    report = run.run_stage("first", work)
     assert report["said"] == "well"
     assert report["seconds"] >= 0
-    assert run.do("first", work, "otherwise") == report == run.report("first")
+    assert run.run_stage("first", work, "otherwise") == report == run.report("first")
     assert (run.folder("first") / "output").read_text() == "well"
 
 
 def test_a_second_run_in_the_same_folder_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run", STAGES)
-    with run.sole():
+    with run.exclusive():
         assert train_in_another_process(run.root) == "refused"
-        run.begin(PLAN)
+        run.start(PLAN)
         assert train_in_another_process(run.root) == "refused"
     assert train_in_another_process(run.root) == "begun"
-    with run.sole():
-        run.begin(PLAN)
+    with run.exclusive():
+        run.start(PLAN)
 
 
-def test_what_a_run_has_forked_does_not_keep_others_out(tmp_path: Path) -> None:
-    """Workers may outlive a run that was killed."""
+def test_forked_workers_do_not_hold_the_lock(tmp_path: Path) -> None:
+    """Workers may outlive a killed run."""
     run = RunFolder(tmp_path / "run", STAGES)
     forked = get_context("fork").Event()
-    with run.sole():
-        run.begin(PLAN)
+    with run.exclusive():
+        run.start(PLAN)
         worker = get_context("fork").Process(target=forked.wait, args=(60,))
         worker.start()
     try:
@@ -80,7 +80,7 @@ def train_in_another_process(root: Path) -> str:
         "from baleen.core.errors import TrainingError\n"
         "from baleen.training.stages import RunFolder\n"
         "try:\n"
-        "    with RunFolder(pathlib.Path(sys.argv[1]), ('first',)).sole():\n"
+        "    with RunFolder(pathlib.Path(sys.argv[1]), ('first',)).exclusive():\n"
         "        print('begun')\n"
         "except TrainingError as error:\n"
         "    assert 'another process is training here' in str(error)\n"
@@ -91,111 +91,109 @@ def train_in_another_process(root: Path) -> str:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_run_that_does_not_begin_leaves_the_folder_as_it_was(tmp_path: Path, there: bool) -> None:
+def test_a_refused_run_leaves_the_folder_unchanged(tmp_path: Path, there: bool) -> None:
     run = RunFolder(tmp_path / "run", STAGES)
     if there:
         run.root.mkdir()
-    with pytest.raises(ConfigError, match="there is no stage 'fourth'"), run.sole():
-        run.begin(PLAN, "fourth")
+    with pytest.raises(ConfigError, match="there is no stage 'fourth'"), run.exclusive():
+        run.start(PLAN, "fourth")
     assert run.root.exists() is there
     assert not there or not list(run.root.iterdir())
-    with run.sole():
-        run.begin(PLAN)
+    with run.exclusive():
+        run.start(PLAN)
     thesis = RunFolder(tmp_path / "thesis", STAGES)
     thesis.root.mkdir()
     (thesis.root / "chapter.tex").touch()
-    with pytest.raises(TrainingError, match="something other than a run"), thesis.sole():
+    with pytest.raises(TrainingError, match="something other than a run"), thesis.exclusive():
         pass
     assert [path.name for path in thesis.root.iterdir()] == ["chapter.tex"]
 
 
-def test_a_stage_that_fails_is_not_done_and_finds_its_folder_again(run: RunFolder) -> None:
+def test_a_failed_stage_is_not_done_and_keeps_its_folder(run: RunFolder) -> None:
     def fail(folder: Path) -> dict[str, Any]:
         work(folder, "half")
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="disk is full"):
-        run.do("first", fail)
+        run.run_stage("first", fail)
     assert run.report("first") is None
-    assert run.do("first", lambda folder: {"found": (folder / "output").read_text()})["found"] == "half"
+    assert run.run_stage("first", lambda folder: {"found": (folder / "output").read_text()})["found"] == "half"
 
 
-def test_done_is_there_whole_or_not_at_all(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_done_is_written_completely_or_not_at_all(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            run.do("first", work)
+            run.run_stage("first", work)
     assert run.report("first") is None
-    run.do("first", work)
+    run.run_stage("first", work)
     assert [path.name for path in sorted(run.folder("first").iterdir())] == [DONE, "output"]
 
 
-def test_a_stage_that_does_not_exist(run: RunFolder) -> None:
+def test_an_unknown_stage_is_refused(run: RunFolder) -> None:
     with pytest.raises(ConfigError, match="no stage 'fourth'; the stages are first, second, third"):
-        run.begin(PLAN, "fourth")
+        run.start(PLAN, "fourth")
     with pytest.raises(AssertionError):
-        run.do("fourth", work)
+        run.run_stage("fourth", work)
 
 
-def test_the_same_plan_takes_the_run_up(run: RunFolder) -> None:
-    run.do("first", work)
+def test_the_same_plan_resumes_the_run(run: RunFolder) -> None:
+    run.run_stage("first", work)
     assert done(begun(run.root)) == ["first"]
     assert json.loads((run.root / "plan.json").read_text()) == {"hops": 2, "steps": [5, 6]}
 
 
-def test_a_plan_of_which_nothing_has_begun_may_be_mended(run: RunFolder) -> None:
+def test_a_plan_may_change_until_a_stage_has_started(run: RunFolder) -> None:
     begun(run.root, {**PLAN, "hops": 3})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
 
 
-def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "thesis.tex").write_text("years of work")
     for first in (None, "first"):
-        with pytest.raises(TrainingError, match="holds something other than a run: choose a new or an empty folder"):
+        with pytest.raises(TrainingError, match="holds something other than a run; choose a new or an empty folder"):
             begun(tmp_path, first=first)
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["first", "thesis.tex"]
 
 
-def test_stages_say_when_they_start_and_end(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+def test_stages_log_their_start_and_end(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    run.do("first", work)
-    run.do("first", work)
-    assert caplog.messages == ["[1/3] first: starts", "[1/3] first: done in 0.0 s", "[1/3] first: done before"]
+    run.run_stage("first", work)
+    run.run_stage("first", work)
+    assert caplog.messages == ["[1/3] first: starting", "[1/3] first: done in 0.0 s", "[1/3] first: already done"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0.04, "0.0 s"), (59.94, "59.9 s"), (61, "1 min 1 s"), (3599.7, "1 h 0 min"), (12000, "3 h 20 min")],
 )
-def test_times_are_spelt_for_a_person(seconds: float, said: str) -> None:
-    assert spell(seconds) == said
+def test_durations_are_formatted_for_people(seconds: float, said: str) -> None:
+    assert format_duration(seconds) == said
 
 
-def test_another_plan_is_refused_by_name_and_changes_nothing(run: RunFolder) -> None:
-    run.do("first", work)
-    with pytest.raises(TrainingError, match="run: holds a run of other settings .hops, seed differ."):
+def test_another_plan_is_refused_and_changes_nothing(run: RunFolder) -> None:
+    run.run_stage("first", work)
+    with pytest.raises(TrainingError, match="run: holds a run with other settings .hops, seed differ."):
         begun(run.root, {**PLAN, "hops": 3, "seed": 1})
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 2
 
 
-def test_starting_at_a_stage_forgets_it_and_those_after(run: RunFolder) -> None:
+def test_redoing_a_stage_removes_it_and_later_ones(run: RunFolder) -> None:
     for stage in STAGES:
-        run.do(stage, work)
+        run.run_stage(stage, work)
     again = begun(run.root, {**PLAN, "hops": 3}, "second")
     assert done(again) == ["first"]
     assert not again.folder("third").exists()
     assert json.loads((run.root / "plan.json").read_text())["hops"] == 3
 
 
-def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_removal_leaves_no_stage_half_done(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage in STAGES:
-        run.do(stage, work)
+        run.run_stage(stage, work)
 
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -206,6 +204,6 @@ def test_forgetting_that_is_broken_off_leaves_nothing_half_done(
     assert done(RunFolder(run.root, STAGES)) == ["first"]
 
 
-def test_json_is_written_for_people(tmp_path: Path) -> None:
+def test_json_is_indented(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"where": "Grüner Fjord"})
     assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "where": "Grüner Fjord"\n}\n'

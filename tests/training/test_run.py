@@ -1,4 +1,4 @@
-"""A whole run on a world of thirty people: from files to a model that verifies and answers, stopped and gone on with."""
+"""Whole runs on a toy corpus of thirty people: from files to a model, with kills, resumes and refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import run_fakes
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, TrainingError
-from baleen.core.files import read_records
+from baleen.core.files import read_lines, read_records
 from baleen.core.types import Answer, Verdict
 from baleen.data import corpus
 from baleen.index.index import Index
@@ -23,9 +23,9 @@ from baleen.models.cross_encoder import HEADS, CrossEncoder
 from baleen.models.encoder import Encoder
 from baleen.models.folder import read_model
 from baleen.system import Baleen
-from baleen.training.cross_encoder.inference import Scored
+from baleen.training.cross_encoder.inference import QuestionFacts
 from baleen.training.environment import read_environments
-from baleen.training.hop_order.report import Inspected
+from baleen.training.hop_order.report import HopReport
 from baleen.training.plan import read_plan
 from baleen.training.run import explain, train
 from baleen.training.stages import DONE
@@ -109,7 +109,7 @@ def test_a_run_ends_in_a_model_that_verifies_and_answers(
     assert verdict.untrained == ()
 
 
-def test_a_model_whose_readers_learnt_from_names_follows_them(shared: Path, apart: Path) -> None:
+def test_the_model_has_the_mention_boost_of_its_training(shared: Path, apart: Path) -> None:
     assert "mention_boost" not in read_model(shared / "model").settings["run"]
     assert read_model(apart / "model").settings["run"]["mention_boost"] == 2.0
 
@@ -120,7 +120,7 @@ def test_heads_share_one_backbone_or_have_one_each(shared: Path, apart: Path) ->
     assert sorted(CrossEncoder.load(apart / "model" / "facts", "cpu").model.heads) == ["facts"]
 
 
-def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
+def test_every_stage_has_a_report(shared: Path, apart: Path) -> None:
     summary = read_json(shared / "summary.json")
     assert list(summary["stages"]) == [
         *("start", "retriever-1", "hop-1", "hop-2", "retriever", "rankings", "sentences", "scores", "reading", "model")
@@ -144,7 +144,7 @@ def test_every_stage_says_what_it_came_to(shared: Path, apart: Path) -> None:
     assert read_json(apart / "verifier" / DONE)["dev"].keys() == {"metric", "verifier_metric"}
 
 
-def test_a_run_says_where_it_was_done_and_how_much_data_it_had(shared: Path) -> None:
+def test_a_run_records_its_environment_and_data(shared: Path) -> None:
     (found,) = read_environments(shared)
     assert (found["device"], found["processes"]) == ("cpu", 1)
     assert read_json(shared / "summary.json")["data"] == {
@@ -152,9 +152,9 @@ def test_a_run_says_where_it_was_done_and_how_much_data_it_had(shared: Path) -> 
     }
 
 
-def test_scores_have_the_best_sentences_and_the_gold_ones_with_their_hops(shared: Path, toy: ToyWorld) -> None:
+def test_scores_hold_the_best_and_the_gold_sentences(shared: Path, toy: ToyWorld) -> None:
     asked = [json.loads(line) for line in (toy.folder / "train.jsonl").read_text().splitlines()]
-    scored = list(read_records(shared / "scores" / "train.jsonl.gz", Scored))
+    scored = list(read_records(shared / "scores" / "train.jsonl.gz", QuestionFacts))
     assert [record.qid for record in scored] == [f"toy/own/{line['id']}" for line in asked]
     for record, line in zip(scored, asked, strict=True):
         assert {(fact.pid, fact.sid) for fact in record.gold} == {(f"toy/{pid}", sid) for pid, sid in line["facts"]}
@@ -173,7 +173,7 @@ def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: 
 
 
 def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
-    """On the toy every gold passage has one gold sentence; a file may name those of some questions alone."""
+    """Every gold passage of the toy corpus has one gold sentence; a file may name those of some questions only."""
     compared = read_json(shared / "summary.json")["sentence_agreement"]
     assert compared["train"]["passages"] == 54
     assert 0 < compared["train"]["inferred"] <= 54
@@ -186,9 +186,7 @@ def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld
         assert found.get("train", {}).get("passages") == (None if changes else passages)
 
 
-def test_questions_that_are_not_searched_for_teach_the_readers_alone(
-    toy: ToyWorld, shared: Path, tmp_path: Path
-) -> None:
+def test_unsearched_questions_train_the_readers_alone(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
     more = rewritten(toy, "more", lambda line: {**line, "id": f"more-{line['id']}"})[1]
     source = '{ dataset = "own", file = "train.jsonl" }'
     both = source, f'{source}, {{ dataset = "own", file = "{more}", searched = false }}'
@@ -201,7 +199,7 @@ def test_questions_that_are_not_searched_for_teach_the_readers_alone(
         assert after["reading"]["records"][head] > before["reading"]["records"][head], head
 
 
-def test_a_retriever_alone_makes_a_model_too(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_retriever_alone_makes_a_model(toy: ToyWorld, tmp_path: Path) -> None:
     assert run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")["sentence_agreement"] == {}
     assert read_model(tmp_path / "run" / "model").components == {"retriever": "retriever"}
 
@@ -209,13 +207,13 @@ def test_a_retriever_alone_makes_a_model_too(toy: ToyWorld, tmp_path: Path) -> N
 # Going on
 
 
-def test_what_is_done_is_not_done_again(toy: ToyWorld, shared: Path) -> None:
+def test_a_finished_run_is_not_repeated(toy: ToyWorld, shared: Path) -> None:
     before, summary = stamps(shared), read_json(shared / "summary.json")
     assert run(toy.folder / "shared.toml", shared) == summary
     assert stamps(shared) == before
 
 
-def test_a_stage_can_be_done_anew(toy: ToyWorld, copied: Path) -> None:
+def test_a_stage_can_be_redone(toy: ToyWorld, copied: Path) -> None:
     before, loss = stamps(copied), read_json(copied / "reading" / DONE)["loss"]
     run(toy.folder / "shared.toml", copied, stage="verifier")
     after = stamps(copied)
@@ -224,7 +222,7 @@ def test_a_stage_can_be_done_anew(toy: ToyWorld, copied: Path) -> None:
     assert read_json(copied / "reading" / DONE)["loss"] == loss
 
 
-def test_a_stage_that_is_not_there_is_refused_before_anything_is_touched(toy: ToyWorld, copied: Path) -> None:
+def test_an_unknown_stage_is_refused_before_any_change(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     with pytest.raises(
         ConfigError, match="there is no stage 'raeding'; the stages are start, retriever-1, .*reading, model"
@@ -236,12 +234,12 @@ def test_a_stage_that_is_not_there_is_refused_before_anything_is_touched(toy: To
 def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
-    with pytest.raises(TrainingError, match="holds a run of other settings .retriever differ.*name the stage"):
+    with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
         run(other, copied)
     assert stamps(copied) == before
 
 
-def test_a_run_with_a_setting_that_is_gone_is_refused(toy: ToyWorld, copied: Path) -> None:
+def test_a_run_with_a_removed_setting_is_refused(toy: ToyWorld, copied: Path) -> None:
     plan = read_json(copied / "plan.json")
     plan["retriever"]["learning"]["rounding"] = None
     (copied / "plan.json").write_text(json.dumps(plan))
@@ -257,31 +255,31 @@ def test_a_run_with_a_setting_that_is_gone_is_refused(toy: ToyWorld, copied: Pat
 FILE = 'file = "train.jsonl" }'
 
 
-def test_a_stage_is_not_done_anew_on_other_questions_than_those_before_it(toy: ToyWorld, copied: Path) -> None:
+def test_redoing_a_stage_on_other_questions_is_refused(toy: ToyWorld, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "fewer", (FILE, 'file = "train.jsonl", limit = 5 }'))
-    with pytest.raises(TrainingError, match="before 'reading' were made of other collections.*start from 'start'"):
+    with pytest.raises(TrainingError, match="before 'reading' were made with other collections.*start from 'start'"):
         run(other, copied, stage="reading")
     assert stamps(copied) == before
     assert run(other, copied, stage="start")["stages"]["hop-1"]["claims"] == 5
 
 
-def test_a_stage_is_done_anew_with_other_weights(toy: ToyWorld, copied: Path) -> None:
+def test_a_stage_can_be_redone_with_other_weights(toy: ToyWorld, copied: Path) -> None:
     heavier = write_plan(toy.folder, "heavier", (FILE, 'file = "train.jsonl", weight = 3.0 }'))
     run(heavier, copied, stage="reading")
     assert read_json(copied / "plan.json")["collections"][0]["train"][0]["weight"] == 3
 
 
-def test_hops_that_a_plan_had_before_are_not_told(toy: ToyWorld, tmp_path: Path) -> None:
+def test_hops_of_an_earlier_plan_are_not_explained(toy: ToyWorld, tmp_path: Path) -> None:
     run(write_plan(toy.folder, "long", ALONE, ("hops = 2", "hops = 3")), tmp_path / "run")
     summary = run(write_plan(toy.folder, "short", ALONE), tmp_path / "run", stage="hop-2")
-    (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", Inspected)  # which stays where it lies
+    (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", HopReport)  # which stays where it lies
     alone = run(toy.folder / "short.toml", tmp_path / "alone")
     assert summary["agreement"] == alone["agreement"]
     assert max(line.hop for line in explain(tmp_path / "run", left.qid)) == 2
 
 
-def test_a_folder_of_something_else_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_foreign_folder_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("mine")
     with pytest.raises(TrainingError, match="holds something other than a run"):
@@ -289,7 +287,7 @@ def test_a_folder_of_something_else_is_left_alone(toy: ToyWorld, tmp_path: Path)
     assert list(stamps(tmp_path)) == ["model/mine.txt"]
 
 
-def test_a_kill_within_a_stage_of_reading_changes_nothing(toy: ToyWorld, shared: Path, copied: Path) -> None:
+def test_a_kill_during_cross_encoder_training_changes_nothing(toy: ToyWorld, shared: Path, copied: Path) -> None:
     file = toy.folder / "shared.toml"
     for stage in ("reading", "model"):
         shutil.rmtree(copied / stage)
@@ -308,7 +306,7 @@ def test_a_kill_within_a_stage_of_reading_changes_nothing(toy: ToyWorld, shared:
 
 
 def rewritten(toy: ToyWorld, name: str, change: Any) -> tuple[str, str]:
-    """A change of a plan to training questions that are changed one by one."""
+    """A change of the plan to changed training questions."""
     lines = lines_of(toy, "train")
     (toy.folder / f"{name}.jsonl").write_text("".join(json.dumps(change(line)) + "\n" for line in lines))
     return "train.jsonl", f"{name}.jsonl"
@@ -323,35 +321,35 @@ def without_keys(*keys: str) -> Any:
 
 
 @pytest.mark.parametrize("way", [("shared = true", "shared = true"), APART], ids=["shared", "apart"])
-def test_heads_that_nothing_is_known_for_are_left_out(
+def test_heads_without_training_data_are_left_out(
     way: tuple[str, str], toy: ToyWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As of HoVer, whose claims have no answers."""
+    """Like HoVer, whose claims have no answers."""
     changes = rewritten(toy, "unanswered", without_keys("answer")), ("steps = 6", "steps = 2")
     summary = run(write_plan(toy.folder, "unanswered", way, *changes), tmp_path / "run")
     model = read_model(tmp_path / "run" / "model")
     assert list(model.components) == ["retriever", *(head for head in HEADS if head != "answerer")]
-    assert "answerer: nothing to learn from, so the model will not have it" in caplog.text
+    assert "answerer: no usable examples, so the model will not have this head" in caplog.text
     if way == APART:
         assert summary["stages"]["answerer"]["trained"] == []
 
 
-def test_without_any_gold_sentence_the_condenser_learns_from_likely_ones(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_gold_sentences_the_condenser_learns_from_likely_ones(toy: ToyWorld, tmp_path: Path) -> None:
     changes = rewritten(toy, "unnumbered", without_keys("facts")), ("steps = 6", "steps = 2")
     summary = run(write_plan(toy.folder, "unnumbered", *changes), tmp_path / "run")
     assert summary["stages"]["sentences"]["records"]["sentences"] > 0
     assert {"sentences", "facts", "verifier"} <= set(read_model(tmp_path / "run" / "model").components)
 
 
-def test_without_gold_sentences_and_inference_there_is_no_condenser_to_train(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_gold_or_inferred_sentences_training_is_refused(toy: ToyWorld, tmp_path: Path) -> None:
     trusting = ("depth = 4\n", "depth = 4\ninfer = false\n")
     file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")), trusting)
-    with pytest.raises(DatasetError, match="no question to train on has gold sentences.*or leave .reading. out"):
+    with pytest.raises(DatasetError, match="stage 1 of the condenser has no examples.*or leave .reading. out"):
         run(file, tmp_path / "run")
     assert "sentences" not in done(tmp_path / "run")
 
 
-def test_a_dataset_with_nothing_to_train_on_begins_no_stage(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_dataset_without_training_questions_starts_no_stage(toy: ToyWorld, tmp_path: Path) -> None:
     (toy.folder / "empty.jsonl").write_text("")
     file = write_plan(toy.folder, "empty", ALONE, ("train.jsonl", "empty.jsonl"))
     with pytest.raises(DatasetError, match=r"empty\.jsonl|nothing to train on"):
@@ -359,13 +357,13 @@ def test_a_dataset_with_nothing_to_train_on_begins_no_stage(toy: ToyWorld, tmp_p
     run(write_plan(toy.folder, "mended", ALONE), tmp_path / "run")  # the plan may be mended in the same folder
 
 
-def test_questions_without_gold_passages_cannot_be_trained_on(toy: ToyWorld, tmp_path: Path) -> None:
+def test_questions_without_gold_passages_are_refused(toy: ToyWorld, tmp_path: Path) -> None:
     bare = rewritten(toy, "bare", lambda line: {**without_keys("facts")(line), "gold": []})
     with pytest.raises(DatasetError, match="no question can be trained on with order = 'latent'"):
         run(write_plan(toy.folder, "bare", ALONE, bare), tmp_path / "run")
 
 
-def test_a_gold_passage_that_is_missing_fails_a_run_or_drops_its_question(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_missing_gold_passage_fails_a_run_or_drops_its_question(toy: ToyWorld, tmp_path: Path) -> None:
     def lost(line: dict[str, Any]) -> dict[str, Any]:
         return {**line, "gold": ["Atlantis"], "facts": []} if line["id"] in ("q0", "q1") else line
 
@@ -377,12 +375,12 @@ def test_a_gold_passage_that_is_missing_fails_a_run_or_drops_its_question(toy: T
     assert run(dropping, tmp_path / "run")["stages"]["hop-1"]["claims"] == 16
 
 
-def test_a_file_that_is_not_there_is_named(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(toy: ToyWorld, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"absent\.jsonl"):
         run(write_plan(toy.folder, "absent", ALONE, ("train.jsonl", "absent.jsonl")), tmp_path / "run")
 
 
-def test_nothing_is_measured_where_there_is_nothing_to_measure_on(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_dev_questions_nothing_is_measured(toy: ToyWorld, tmp_path: Path) -> None:
     changes = (('dev = [{ dataset = "own", file = "dev.jsonl" }]', ""), ("steps = 6", "steps = 2"))
     stages = run(write_plan(toy.folder, "no-dev", *changes), tmp_path / "run")["stages"]
     assert stages["reading"]["dev"] == stages["sentences"]["dev"] == {}
@@ -411,7 +409,7 @@ def test_saves_of_another_architecture_are_refused(toy: ToyWorld, copied: Path, 
     assert "reading" not in done(copied)
 
 
-def test_a_loss_that_is_no_number_names_its_step_and_can_be_mended(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_loss_of_nan_names_its_step_and_can_be_resumed(toy: ToyWorld, tmp_path: Path) -> None:
     wild = (
         "[reading.first]\nsteps = 2\nbatch_size = 4\nlr = 1e-3",
         "[reading.first]\nsteps = 9\nbatch_size = 4\nlr = 1e30",
@@ -424,7 +422,7 @@ def test_a_loss_that_is_no_number_names_its_step_and_can_be_mended(toy: ToyWorld
 
 
 def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> None:
-    """A second file, whose questions are taken for another dataset's, and keep the order that they come with."""
+    """With a second file of another dataset, which keeps its own hop order."""
     lines = [{**line, "id": f"made{line['id']}", "made_by": "hand"} for line in lines_of(toy, "ordered")]
     (toy.folder / "made.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     mixed = (
@@ -440,37 +438,37 @@ def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> N
     assert [each.pid for each in found[0].found] == [f"toy/{order[0]}"]
 
 
-def scored(folder: Path) -> list[Scored]:
-    return list(read_records(folder / "scores" / "train.jsonl.gz", Scored))
+def scored(folder: Path) -> list[QuestionFacts]:
+    return list(read_records(folder / "scores" / "train.jsonl.gz", QuestionFacts))
 
 
 # Several processes
 
 
 def in_two(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """By torchrun over gloo."""
+    """Run under torchrun with gloo."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def mined(folder: Path) -> dict[str, list[Any]]:
-    """Every record that mining wrote, by file."""
+    """All records that mining wrote, by file."""
     files = [*folder.glob("*/*.jsonl.gz"), *folder.glob("*/inspected.jsonl")]
     names = {str(file.relative_to(folder)): file for file in files if file.parent.name != "scores"}
-    return {name: [json.loads(line) for line in files.read(file)] for name, file in names.items()}
+    return {name: [json.loads(line) for line in read_lines(file)] for name, file in names.items()}
 
 
 def scores(folder: Path) -> list[dict[tuple[str, str, int], float]]:
     """The score of every sentence that stage 1 scored."""
     files = sorted((folder / "scores").glob("*.jsonl.gz"))
-    scored = [list(read_records(file, Scored)) for file in files]
+    scored = [list(read_records(file, QuestionFacts)) for file in files]
     return [{(each.qid, fact.pid, fact.sid): fact.score for each in part for fact in each.found} for part in scored]
 
 
 @pytest.mark.slow
-def test_two_processes_come_to_what_one_does(toy: ToyWorld, tmp_path: Path) -> None:
-    """One process takes the same parts of a batch in two passes, so that losses may differ by rounding alone."""
+def test_two_processes_give_the_results_of_one(toy: ToyWorld, tmp_path: Path) -> None:
+    """The single process takes the same parts of a batch in two passes, so losses differ by rounding only."""
     in_passes = ("batch_size = 4", "batch_size = 4\naccumulate = 2")
     one = run(write_plan(toy.folder, "passes", in_passes), tmp_path / "one")
     done_by_two = in_two(run_fakes.__file__, str(write_plan(toy.folder, "pair")), str(tmp_path / "two"))
@@ -492,7 +490,7 @@ def test_two_processes_come_to_what_one_does(toy: ToyWorld, tmp_path: Path) -> N
     assert names[0] == names[1], "only one of them writes"
 
 
-def test_a_batch_that_does_not_divide_is_refused_before_anything_is_made(
+def test_an_indivisible_batch_is_refused_before_any_work(
     toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
@@ -511,8 +509,8 @@ def test_a_question_is_explained_by_any_end_of_its_id(shared: Path) -> None:
     assert explain(shared, "own/q3") == explain(shared, "q3") == lines
 
 
-def test_an_id_that_is_unknown_or_stands_for_several_is_told(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="no question that was trained on has the id '3'"):
+def test_an_unknown_or_ambiguous_id_is_refused(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no training question has the id '3'"):
         explain(shared, "3")
     with pytest.raises(TrainingError, match="no hop of this run is done yet"):
         explain(tmp_path, "q3")
@@ -521,6 +519,6 @@ def test_an_id_that_is_unknown_or_stands_for_several_is_told(toy: ToyWorld, shar
         '[[collections]]\nname = "two"\ncorpus = ["corpus.jsonl"]\ntrain = [{ dataset = "own", file = "train.jsonl" }]\n\n[[collections]]',
     )
     run(write_plan(toy.folder, "twice", ALONE, twice), tmp_path / "twice")
-    with pytest.raises(TrainingError, match="'q3' may be any of two/own/q3, toy/own/q3: give more of the id"):
+    with pytest.raises(TrainingError, match="'q3' may be any of two/own/q3, toy/own/q3; give more of the id"):
         explain(tmp_path / "twice", "q3")
     assert explain(tmp_path / "twice", "two/own/q3")[0].qid == "two/own/q3"

@@ -103,7 +103,7 @@ def test_an_answer_is_cut_out_of_its_fact_as_it_is_written() -> None:
     assert found.score == pytest.approx(1.0, abs=1e-2)
 
 
-def test_the_space_that_some_tokenizers_count_to_a_word_is_no_part_of_an_answer() -> None:
+def test_an_answer_does_not_start_with_the_tokenizers_space() -> None:
     tokenizer = Tokenizer(models.WordLevel({name: number for number, name in enumerate(BERT_TOKENS.values())}, "[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     reading = ScriptedCrossEncoder(answerer=pointing({1: 9.0}, {2: 9.0}))

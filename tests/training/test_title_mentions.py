@@ -1,4 +1,4 @@
-"""Names in a world: the same passages are named there as over an index of them, and each collection is for itself."""
+"""Title mentions in training data match those over an index, and collections are kept apart."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def fact_of(pid: str) -> Fact:
     return Fact(pid, 0, "", "")
 
 
-def test_the_same_passages_are_named_as_over_an_index(tmp_path: Path) -> None:
+def test_mentions_match_those_over_an_index(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "encoder")
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
     names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
-    assert [names.named(query, "all") for query in asked] == [follower.mentioned(query) for query in asked]
-    assert any(names.named(query, "all") for query in asked)
+    assert [names.mentioned(query, "all") for query in asked] == [follower.mentioned(query) for query in asked]
+    assert any(names.mentioned(query, "all") for query in asked)
 
 
 TOWN = Passage("a/town", "Vardal", "A town.")
@@ -38,29 +38,29 @@ MAYOR = Passage("a/mayor", "Lena Orlova", "She is the mayor of Vardal, and met L
 OTHER = Passage("b/town", "Vardal", "Another town.")
 
 
-def test_a_collection_is_for_itself() -> None:
+def test_collections_are_kept_apart() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR], b=[OTHER]))
     asked = Query("Who is the mayor of Vardal?")
-    assert names.named(asked, "a") == {"a/town": CLAIM}
-    assert names.named(asked, "b") == {"b/town": CLAIM}
+    assert names.mentioned(asked, "a") == {"a/town": CLAIM}
+    assert names.mentioned(asked, "b") == {"b/town": CLAIM}
 
 
-def test_what_carries_a_fact_names_others_and_not_itself() -> None:
+def test_a_passage_with_a_fact_mentions_others_not_itself() -> None:
     names = TitleMentions(world_of(a=[TOWN, MAYOR]))
     for _ in range(2):  # the second time it is known
-        assert names.named(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
+        assert names.mentioned(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
 
 
 @pytest.mark.parametrize(("bearers", "named"), [(MAX_SAME_TITLE, MAX_SAME_TITLE), (MAX_SAME_TITLE + 1, 0)])
-def test_a_name_that_too_many_bear_says_nothing(bearers: int, named: int) -> None:
+def test_a_title_of_too_many_passages_is_ignored(bearers: int, named: int) -> None:
     names = TitleMentions(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
-    assert len(names.named(Query("Where is Vardal?"), "a")) == named
+    assert len(names.mentioned(Query("Where is Vardal?"), "a")) == named
 
 
-def test_of_a_list_the_first_are_taken() -> None:
+def test_the_first_mentions_of_a_passage_are_taken() -> None:
     towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MAX_MENTIONED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
     names = TitleMentions(world_of(a=[*towns, listed]))
-    found = names.named(Query("Which towns?", (fact_of("a/list"),)), "a")
+    found = names.mentioned(Query("Which towns?", (fact_of("a/list"),)), "a")
     assert list(found) == [town.pid for town in towns[:MAX_MENTIONED]]
     assert set(found.values()) == {"a/list"}

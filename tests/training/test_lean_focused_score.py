@@ -1,4 +1,4 @@
-"""The lean score is `scoring.py`'s, and so are its gradients, however much is made at once."""
+"""The lean score and its gradients match `scoring.py`, for any number of similarities at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from baleen.training.retriever.task import best_matches, lean_focused_score
 QUERIES, PASSAGES, TOKENS, DIM = 3, 4, 6, 5
 
 
-def drawn(seed: int, facts: int = 4) -> list[Tensor]:
+def draw(seed: int, facts: int = 4) -> list[Tensor]:
     """Query, mask, facts, mask, passages, mask; some texts are shorter than others, one passage is empty."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -36,14 +36,14 @@ def drawn(seed: int, facts: int = 4) -> list[Tensor]:
 @pytest.mark.parametrize("focus", [(3, 2), (None, None), (100, 100)])
 @pytest.mark.parametrize("facts", [4, 0])
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_and_gradients_are_the_references(
+def test_scores_and_gradients_match_the_reference(
     seed: int, facts: int, focus: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = torch.randn(QUERIES, PASSAGES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     results = []
     for score, at_once in ((focused_score, 0), (lean_focused_score, 1), (lean_focused_score, 2**20)):
         monkeypatch.setattr("baleen.training.retriever.task.AT_ONCE", at_once)
-        given = drawn(seed, facts)
+        given = draw(seed, facts)
         scores = score(*given, query_focus=focus[0], facts_focus=focus[1])
         learnt = [given[place] for place in ((0, 2, 4) if facts else (0, 4))]
         results.append([scores.detach(), *torch.autograd.grad((scores * weights).sum(), learnt)])
@@ -52,13 +52,13 @@ def test_scores_and_gradients_are_the_references(
             torch.testing.assert_close(one, other)
 
 
-def test_gradients_are_those_of_small_steps() -> None:
-    query, _, _, _, passages, tokens = drawn(9)
+def test_gradients_match_finite_differences() -> None:
+    query, _, _, _, passages, tokens = draw(9)
     assert torch.autograd.gradcheck(lambda q, p: best_matches(q, p, tokens, 50), (query, passages))
 
 
-def test_a_passage_without_tokens_matches_with_zero_and_has_no_gradient() -> None:
-    query, _, _, _, passages, tokens = drawn(2)
+def test_a_passage_without_tokens_has_score_and_gradient_zero() -> None:
+    query, _, _, _, passages, tokens = draw(2)
     matches = best_matches(query, passages, tokens)
     assert (matches[:, -1] == 0).all()
     (gradient,) = torch.autograd.grad(matches.sum(), passages)
@@ -66,9 +66,9 @@ def test_a_passage_without_tokens_matches_with_zero_and_has_no_gradient() -> Non
     assert (gradient[tokens] != 0).any()
 
 
-def test_little_is_kept_for_the_way_back() -> None:
-    """Places of the maxima, and what was given: nothing with an entry for every pair of vectors."""
-    query, _, _, _, passages, tokens = drawn(3)
+def test_no_similarities_are_kept_for_the_backward_pass() -> None:
+    """Only inputs and places of maxima are kept, nothing with an entry for every pair of vectors."""
+    query, _, _, _, passages, tokens = draw(3)
     kept: list[int] = []
 
     def note(tensor: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ from fakes import bert_folder, tiny_encoder
 from fetch_backbones import fetch
 
 
-def test_the_gold_of_the_demonstration_claims_stands_in_the_core_of_its_corpus() -> None:
+def test_the_gold_of_the_demo_claims_is_in_the_core_of_the_corpus() -> None:
     core = {passage.title: passage for passage in demo_passages(CORE)}
     for claim in demo_claims():
         assert claim["pids"] == [core[title].pid for title in claim["gold"]], claim["id"]
@@ -78,7 +78,7 @@ def test_the_demonstration_corpus_is_what_its_readme_says() -> None:
     assert all(len(passage.text) <= 1000 or passage.title in gold for passage in passages)
 
 
-def test_sentences_of_the_demonstration_corpus_are_as_our_splitter_has_them() -> None:
+def test_demo_sentences_are_those_of_our_splitter() -> None:
     for passage in demo_passages(50):
         again = tuple(passage.text[start:end] for start, end in split_sentences(passage.text))
         assert again == tuple(passage.sentences), passage.title

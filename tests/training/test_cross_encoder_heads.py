@@ -1,4 +1,4 @@
-"""Training the heads of a cross-encoder: which batches are made, what their losses are, and that every head learns."""
+"""Training of cross-encoder heads: their batches and losses, and that every head learns."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ from baleen.training.cross_encoder.condenser_examples import (
     FactSource,
     RerankExample,
     SentenceExample,
-    settled,
+    draw_fixed,
 )
 from baleen.training.cross_encoder.heads import AnswerTask, FactTask, RerankTask, SentenceTask, VerdictTask, token_spans
 from baleen.training.cross_encoder.metrics import (
     answer_metrics,
     fact_metrics,
+    merge_metrics,
     rerank_metrics,
     sentence_metrics,
-    together,
     verdict_metrics,
 )
-from baleen.training.cross_encoder.packing import Grouped, Packed, can_pack
-from baleen.training.cross_encoder.reader_examples import Evidence, VerdictExample, answer_sources, verdict_sources
+from baleen.training.cross_encoder.reader_examples import EvidencePools, VerdictExample, answer_sources, verdict_sources
 from baleen.training.cross_encoder.task import (
     CrossEncoderTask,
-    ReadingBatch,
-    ReadingTraining,
+    HeadBatch,
+    HeadTraining,
     SharedTask,
     train_heads,
     turns,
@@ -50,6 +49,7 @@ from baleen.training.cross_encoder.task import (
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import read_log
 from baleen.training.loop.sampling import Part
+from baleen.training.packing import CrossEncoderGroups, CrossEncoderPack, can_pack_cross_encoder
 from fakes import CORPUS, bert_folder, electra_folder, roberta_folder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -98,10 +98,10 @@ REPLIES = {
     "p4": "yes",
     "p6": "winter",
 }
-ANSWERS = settled(
+ANSWERS = draw_fixed(
     answer_sources(
         [Example(pid, BY_PID[pid].title, answer=answer) for pid, answer in REPLIES.items()],
-        Evidence(lambda example: [FIRSTS[5], sentence(example.qid, 1)]),
+        EvidencePools(lambda example: [FIRSTS[5], sentence(example.qid, 1)]),
     )
 ).records
 
@@ -113,7 +113,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pupil(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backbone that is quick to learn."""
+    """A backbone that learns quickly."""
     quick = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return bert_folder(tmp_path_factory.mktemp("reading") / "pupil", **quick)
 
@@ -123,43 +123,43 @@ def reader(backbone: Path, **settings: Any) -> CrossEncoder:
 
 
 @pytest.fixture(scope="module")
-def reading(backbone: Path) -> CrossEncoder:
+def cross_encoder(backbone: Path) -> CrossEncoder:
     return reader(backbone)
 
 
 @pytest.fixture(scope="module")
 def narrow(backbone: Path) -> CrossEncoder:
-    """One that has to read most passages, and pools of facts, in windows."""
+    """A cross-encoder that reads most passages and pools of facts in windows."""
     return reader(backbone, length=44, query_length=20)
 
 
-def tasks(reading: CrossEncoder, **changes: Any) -> dict[str, AnyTask]:
-    config = ReadingTraining(**changes)
+def tasks(cross_encoder: CrossEncoder, **changes: Any) -> dict[str, AnyTask]:
+    config = HeadTraining(**changes)
     return {
-        "sentences": SentenceTask(reading, SENTENCES, passages, config),
-        "facts": FactTask(reading, FACTS, config),
-        "reranker": RerankTask(reading, RERANKS, passages, config),
-        "verifier": VerdictTask(reading, VERDICTS, config),
-        "answerer": AnswerTask(reading, ANSWERS, config),
+        "sentences": SentenceTask(cross_encoder, SENTENCES, passages, config),
+        "facts": FactTask(cross_encoder, FACTS, config),
+        "reranker": RerankTask(cross_encoder, RERANKS, passages, config),
+        "verifier": VerdictTask(cross_encoder, VERDICTS, config),
+        "answerer": AnswerTask(cross_encoder, ANSWERS, config),
     }
 
 
 HEAD_NAMES = list(HEADS)
 
 
-def places_of(batch: ReadingBatch) -> list[tuple[list[int], int]]:
-    """The sequence and the place in it behind every score, in the order of the scores."""
-    if isinstance(batch.texts, Packed):
+def places_of(batch: HeadBatch) -> list[tuple[list[int], int]]:
+    """The sequence and place of every score, in the order of the scores."""
+    if isinstance(batch.texts, CrossEncoderPack):
         return packed_places(batch.texts)
     found = [
         (group.ids[row][group.attention[row]].tolist(), int(place))
-        for group in batch.texts.groups
+        for group in batch.texts.batches
         for row, place in zip(group.rows, group.places, strict=True)
     ]
     return [found[place] for place in batch.texts.order]
 
 
-def packed_places(packed: Packed) -> list[tuple[list[int], int]]:
+def packed_places(packed: CrossEncoderPack) -> list[tuple[list[int], int]]:
     ids, edges, found = packed.ids.flatten(), packed.texts.edges.tolist(), []
     for place in packed.places.tolist():
         start, end = next((start, end) for start, end in pairwise(edges) if start <= place < end)
@@ -167,13 +167,13 @@ def packed_places(packed: Packed) -> list[tuple[list[int], int]]:
     return found
 
 
-def width(batch: ReadingBatch) -> int:
-    """How many sequences there are."""
-    assert isinstance(batch.texts, Grouped)
-    return sum(len(group.ids) for group in batch.texts.groups)
+def width(batch: HeadBatch) -> int:
+    """The number of sequences."""
+    assert isinstance(batch.texts, CrossEncoderGroups)
+    return sum(len(group.ids) for group in batch.texts.batches)
 
 
-def same(one: ReadingBatch, other: ReadingBatch) -> bool:
+def same(one: HeadBatch, other: HeadBatch) -> bool:
     return (
         places_of(one) == places_of(other)
         and one.targets.keys() == other.targets.keys()
@@ -185,17 +185,17 @@ def same(one: ReadingBatch, other: ReadingBatch) -> bool:
 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
-def test_a_batch_depends_on_its_step_alone(reading: CrossEncoder, head: str) -> None:
-    straight, jumping = (tasks(reading)[head].batches(5, 0) for _ in range(2))
+def test_a_batch_depends_on_its_step_alone(cross_encoder: CrossEncoder, head: str) -> None:
+    straight, jumping = (tasks(cross_encoder)[head].batches(5, 0) for _ in range(2))
     expected = [straight.batch(step) for step in range(6)]
     for step in (5, 0, 3):
         assert same(jumping.batch(step), expected[step])
-    assert not same(tasks(reading)[head].batches(5, 1).batch(0), expected[0])
+    assert not same(tasks(cross_encoder)[head].batches(5, 1).batch(0), expected[0])
 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
-def test_the_parts_of_a_step_are_its_examples(reading: CrossEncoder, head: str) -> None:
-    made = tasks(reading)[head].batches(6, 0)
+def test_the_parts_of_a_step_are_its_examples(cross_encoder: CrossEncoder, head: str) -> None:
+    made = tasks(cross_encoder)[head].batches(6, 0)
     parts = [made.batch(2, Part(index, 3)) for index in range(3)]
     assert [place for part in parts for place in places_of(part)] == places_of(made.batch(2))
     assert [part.load.examples for part in parts] == [2, 2, 2]
@@ -203,10 +203,10 @@ def test_the_parts_of_a_step_are_its_examples(reading: CrossEncoder, head: str) 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
 @pytest.mark.parametrize("packing", [False, True])
-def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
+def test_scores_match_those_of_each_sequence_alone(narrow: CrossEncoder, head: str, packing: bool) -> None:
     task = tasks(narrow, most_padding=0.0, negatives=2, packing=packing)[head]
     batch = task.batches(5, 0).batch(0)
-    assert isinstance(batch.texts, Packed) if packing else len(batch.texts.groups) > 1
+    assert isinstance(batch.texts, CrossEncoderPack) if packing else len(batch.texts.batches) > 1
     with torch.no_grad():
         found = batch.scores(narrow.model)
         for score, (ids, place) in zip(found, places_of(batch), strict=True):
@@ -215,7 +215,7 @@ def test_scores_are_those_of_each_sequence_alone(narrow: CrossEncoder, head: str
             assert alone[0].tolist() == pytest.approx(score.tolist(), abs=1e-5)
 
 
-def test_in_however_many_windows_a_label_stays_with_its_sentence(narrow: CrossEncoder) -> None:
+def test_labels_follow_sentences_across_windows(narrow: CrossEncoder) -> None:
     task = tasks(narrow, negatives=2)["sentences"]
     batch = task.batches(8, 0).batch(0)
     assert width(batch) > 8 * 3, "some passages take several windows"
@@ -233,24 +233,24 @@ def test_in_however_many_windows_a_label_stays_with_its_sentence(narrow: CrossEn
     assert sum(labels) == 8
 
 
-def left(reading: CrossEncoder, ids: list[int]) -> tuple[int, ...]:
-    """Claim and facts on the left side of a sequence."""
-    return tuple(ids[1 : ids.index(reading.inputs.tokenizer.token_to_id("[SEP]"))])
+def left(cross_encoder: CrossEncoder, ids: list[int]) -> tuple[int, ...]:
+    """The left side of a sequence: claim and facts."""
+    return tuple(ids[1 : ids.index(cross_encoder.inputs.tokenizer.token_to_id("[SEP]"))])
 
 
-def tokens(reading: CrossEncoder, text: str) -> list[int]:
-    return list(reading.inputs.tokenizer.encode(text, add_special_tokens=False).ids)
+def tokens(cross_encoder: CrossEncoder, text: str) -> list[int]:
+    return list(cross_encoder.inputs.tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def behind(reading: CrossEncoder, ids: Sequence[int], place: int) -> list[int]:
-    """What stands between a marker and the next one, or the end."""
-    marker, separator = (reading.inputs.tokenizer.token_to_id(name) for name in ("[MASK]", "[SEP]"))
+def behind(cross_encoder: CrossEncoder, ids: Sequence[int], place: int) -> list[int]:
+    """The tokens between a marker and the next one, or the end."""
+    marker, separator = (cross_encoder.inputs.tokenizer.token_to_id(name) for name in ("[MASK]", "[SEP]"))
     assert ids[place] == marker
     end = next(i for i in range(place + 1, len(ids)) if ids[i] in (marker, separator))
     return list(ids[place + 1 : end])
 
 
-def test_in_however_many_windows_a_label_stays_with_its_fact(narrow: CrossEncoder) -> None:
+def test_labels_follow_facts_across_windows(narrow: CrossEncoder) -> None:
     batch = tasks(narrow)["facts"].batches(8, 0).batch(0)
     assert width(batch) > 8 * 2
     expected = sorted(
@@ -267,10 +267,10 @@ def test_in_however_many_windows_a_label_stays_with_its_fact(narrow: CrossEncode
         assert (claim, read, label) == (own[:20], text[: len(read)], wanted)
 
 
-def test_words_of_an_answer_are_its_tokens(reading: CrossEncoder) -> None:
-    batch = tasks(reading)["answerer"].batches(len(ANSWERS), 0).batch(0)
+def test_words_of_an_answer_are_its_tokens(cross_encoder: CrossEncoder) -> None:
+    batch = tasks(cross_encoder)["answerer"].batches(len(ANSWERS), 0).batch(0)
     where, found = places_of(batch), {}
-    known = {tuple(tokens(reading, BY_PID[pid].title)): pid for pid in REPLIES}
+    known = {tuple(tokens(cross_encoder, BY_PID[pid].title)): pid for pid in REPLIES}
     for row, start in enumerate(batch.targets["starts"].tolist()):
         ids, place = where[start]
         assert place == 0
@@ -278,9 +278,9 @@ def test_words_of_an_answer_are_its_tokens(reading: CrossEncoder) -> None:
         words = batch.targets["words"][row].tolist()
         texts = [[where[words[n]][0][where[words[n]][1]] for n in range(first, last + 1)] for first, last in spans]
         kind = ANSWER_OUTPUTS[2 + int(batch.targets["kinds"][row])]
-        found[known[left(reading, ids)]] = (kind, texts)
+        found[known[left(cross_encoder, ids)]] = (kind, texts)
     assert found == {
-        pid: (reply, []) if reply in ("yes", "no") else ("span", [tokens(reading, reply)] * len(spans_of(pid)))
+        pid: (reply, []) if reply in ("yes", "no") else ("span", [tokens(cross_encoder, reply)] * len(spans_of(pid)))
         for pid, reply in REPLIES.items()
     }
 
@@ -289,9 +289,11 @@ def spans_of(pid: str) -> tuple[Any, ...]:
     return next(record.spans for record in ANSWERS if record.qid == pid)
 
 
-def test_a_span_that_was_cut_is_passed_over(narrow: CrossEncoder) -> None:
+def test_a_cut_span_is_ignored(narrow: CrossEncoder) -> None:
     long = Fact("p", 0, "t", "whale " * 60 + "Vardal")
-    (record,) = settled(answer_sources([Example("q", "town?", answer="Vardal")], Evidence(lambda _: [long]))).records
+    (record,) = draw_fixed(
+        answer_sources([Example("q", "town?", answer="Vardal")], EvidencePools(lambda _: [long]))
+    ).records
     _, words = narrow.inputs.evidence(record.query)
     assert list(token_spans(words, record.spans)) == []
     batch = AnswerTask(narrow, [record]).batches(1, 0).batch(0)
@@ -301,25 +303,25 @@ def test_a_span_that_was_cut_is_passed_over(narrow: CrossEncoder) -> None:
     assert found["kind"] > 0
 
 
-def test_a_passage_is_looked_up_once_and_negatives_are_the_records_own(reading: CrossEncoder) -> None:
+def test_passages_are_looked_up_once(cross_encoder: CrossEncoder) -> None:
     asked: list[str] = []
 
     def look_up(pid: str) -> Passage:
         asked.append(pid)
         return BY_PID[pid]
 
-    made = SentenceTask(reading, SENTENCES, look_up, ReadingTraining(negatives=3)).batches(4, 0)
+    made = SentenceTask(cross_encoder, SENTENCES, look_up, HeadTraining(negatives=3)).batches(4, 0)
     for step in range(20):
         made.batch(step)
     assert sorted(asked) == sorted(BY_PID)
     few = SentenceExample("q", 1, Query("a"), "p0", (0,), ("p3", "p4"))
-    task, rng = SentenceTask(reading, [few], passages, ReadingTraining(negatives=5)), np.random.default_rng(0)
-    assert set(task.drawn(few.negatives, rng)) == {"p3", "p4"}
-    assert len(task.drawn(others("p0"), rng)) == len(set(task.drawn(others("p0"), rng))) == 5
+    task, rng = SentenceTask(cross_encoder, [few], passages, HeadTraining(negatives=5)), np.random.default_rng(0)
+    assert set(task.draw_negatives(few.negatives, rng)) == {"p3", "p4"}
+    assert len(task.draw_negatives(others("p0"), rng)) == len(set(task.draw_negatives(others("p0"), rng))) == 5
 
 
-def test_little_of_a_batch_is_padding(reading: CrossEncoder) -> None:
-    """With passages as long as an encyclopaedia's openings are, and queries of one to four hops."""
+def test_little_of_a_batch_is_padding(cross_encoder: CrossEncoder) -> None:
+    """With passages as long as the openings of an encyclopaedia, and queries of one to four hops."""
     rng = random.Random(0)
     vocabulary = [word for passage in CORPUS for word in passage.text.split()]
 
@@ -340,12 +342,12 @@ def test_little_of_a_batch_is_padding(reading: CrossEncoder) -> None:
         (FactTask, (pools,)),
     ]
     for kind, rest in made:
-        batch = kind(reading, *rest).batches(32, 0).batch(1)
+        batch = kind(cross_encoder, *rest).batches(32, 0).batch(1)
         assert batch.load.padding < 0.15
-        assert isinstance(batch.texts, Grouped)
-        assert len(batch.texts.groups) <= 6
-        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.texts.groups)
-        packing = kind(reading, *rest, config=ReadingTraining(packing=True)).batches(32, 0).batch(1)
+        assert isinstance(batch.texts, CrossEncoderGroups)
+        assert len(batch.texts.batches) <= 6
+        assert batch.load.tokens == sum(int(group.attention.sum()) for group in batch.texts.batches)
+        packing = kind(cross_encoder, *rest, config=HeadTraining(packing=True)).batches(32, 0).batch(1)
         assert packing.load.padding < 0.1
         assert (packing.load.tokens, packing.load.squares) == (batch.load.tokens, batch.load.squares)
 
@@ -355,29 +357,29 @@ def test_other_backbones_pack_too(tmp_path: Path, folder: Callable[[Path], Path]
     own = reader(folder(tmp_path))
     losses = []
     for packing in (False, True):
-        task = FactTask(own, FACTS, ReadingTraining(packing=packing))
+        task = FactTask(own, FACTS, HeadTraining(packing=packing))
         with torch.no_grad():
             losses.append(task.loss(task.batches(8, 0).batch(0))["loss"].item())
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_a_backbone_that_cannot_pack_is_left_in_groups(backbone: Path) -> None:
+def test_a_backbone_that_cannot_pack_is_grouped(backbone: Path) -> None:
     own = reader(backbone)
     whole = own.model.backbone.forward
     own.model.backbone.forward = lambda input_ids, attention_mask, token_type_ids: whole(
         input_ids, attention_mask, token_type_ids
     )
-    assert not can_pack(own.model, own.inputs)
+    assert not can_pack_cross_encoder(own.model, own.inputs)
     with pytest.raises(ConfigError, match="packing = true, but the backbone does not keep texts in one row apart"):
-        FactTask(own, FACTS, ReadingTraining(packing=True))
+        FactTask(own, FACTS, HeadTraining(packing=True))
 
 
-def test_stage_two_sees_another_pool_of_a_source_every_time(reading: CrossEncoder) -> None:
+def test_a_source_gives_stage_two_new_pools(cross_encoder: CrossEncoder) -> None:
     golds = tuple(replace(fact, hop=hop) for hop, fact in enumerate((sentence("p0", 0), sentence("p1", 1)), 1))
     others = tuple(
         replace(sentence(pid, 0), hop=1 + place % 2) for place, pid in enumerate(("p2", "p3", "p4", "p5", "p6"))
     )
-    task = FactTask(reading, [FactSource("q", "who sings?", golds, others)])
+    task = FactTask(cross_encoder, [FactSource("q", "who sings?", golds, others)])
     batches = task.batches(1, 0)
     drawn = [batches.batch(step) for step in range(12)]
     assert len({tuple(batch.targets["labels"].tolist()) for batch in drawn}) > 4
@@ -385,21 +387,21 @@ def test_stage_two_sees_another_pool_of_a_source_every_time(reading: CrossEncode
     assert same(task.batches(1, 0).batch(7), drawn[7])
 
 
-def test_readers_see_other_evidence_of_a_source_every_time(reading: CrossEncoder) -> None:
-    """And the answer stays where it stands."""
+def test_a_source_gives_readers_new_evidence(cross_encoder: CrossEncoder) -> None:
+    """The answer spans follow the facts."""
     gold, others = sentence("p0", 1), [sentence(pid, 0) for pid in ("p2", "p3", "p4", "p5", "p6", "p7")]
     word = gold.text.split()[0]
     example = Example("q", "who sings?", label="supported", answer=word)
-    evidence = Evidence(lambda _: [gold], lambda _: others)
+    evidence = EvidencePools(lambda _: [gold], lambda _: others)
     verdicts = verdict_sources([example], evidence, ("supported", "not supported")).records
     answers = answer_sources([example], evidence).records
-    for task in (VerdictTask(reading, verdicts), AnswerTask(reading, answers)):
+    for task in (VerdictTask(cross_encoder, verdicts), AnswerTask(cross_encoder, answers)):
         batches = task.batches(1, 0)
         drawn = [batches.batch(step) for step in range(12)]
         assert len({tuple(places_of(batch)[0][0]) for batch in drawn}) > 6
         assert same(task.batches(1, 0).batch(7), drawn[7])
     for place in range(12):
-        read = answers[0].drawn(np.random.default_rng(place))
+        read = answers[0].draw(np.random.default_rng(place))
         assert {fact_text(read.query.facts[span.fact])[span.start : span.end] for span in read.spans} == {word}
 
 
@@ -410,30 +412,32 @@ def log_sum(values: Sequence[float]) -> float:
     return math.log(sum(math.exp(value) for value in values))
 
 
-def scored(reading: CrossEncoder, head: str, rows: Sequence[CrossInput]) -> list[tuple[int, list[float]]]:
-    """Of every place its key and what the head says."""
+def scored(cross_encoder: CrossEncoder, head: str, rows: Sequence[CrossInput]) -> list[tuple[int, list[float]]]:
+    """The key and the head's outputs of every place."""
     return [
         (key, values)
         for row in rows
-        for key, values in zip(row.keys, reading.score(head, [row])[0].tolist(), strict=True)
+        for key, values in zip(row.keys, cross_encoder.score(head, [row])[0].tolist(), strict=True)
     ]
 
 
-def sentence_oracle(reading: CrossEncoder) -> float:
+def sentence_oracle(cross_encoder: CrossEncoder) -> float:
     losses = []
     for record in SENTENCES[:3]:
-        positive = scored(reading, "sentences", reading.inputs.sentences(record.query, passages(record.positive)))
-        negative = scored(reading, "sentences", reading.inputs.sentences(record.query, passages("p7")))
+        positive = scored(
+            cross_encoder, "sentences", cross_encoder.inputs.sentences(record.query, passages(record.positive))
+        )
+        negative = scored(cross_encoder, "sentences", cross_encoder.inputs.sentences(record.query, passages("p7")))
         right = [values[0] for sid, values in positive if sid in record.sids]
         wrong = [values[0] for sid, values in positive if sid not in record.sids] + [v[0] for _, v in negative]
         losses.append(sum(log_sum([one, *wrong]) - one for one in right) / len(right))
     return sum(losses) / len(losses)
 
 
-def fact_oracle(reading: CrossEncoder) -> float:
+def fact_oracle(cross_encoder: CrossEncoder) -> float:
     losses, binary = [], []
     for record in FACTS[:3]:
-        found = dict(scored(reading, "facts", reading.inputs.facts(record.claim, record.facts)))
+        found = dict(scored(cross_encoder, "facts", cross_encoder.inputs.facts(record.claim, record.facts)))
         right = [found[place][0] for place, label in enumerate(record.labels) if label]
         wrong = [found[place][0] for place, label in enumerate(record.labels) if not label]
         losses.append(sum(log_sum([one, *wrong]) - one for one in right) / len(right))
@@ -441,28 +445,28 @@ def fact_oracle(reading: CrossEncoder) -> float:
     return sum(losses) / len(losses) + 0.5 * sum(binary) / len(binary)
 
 
-def rerank_oracle(reading: CrossEncoder) -> float:
+def rerank_oracle(cross_encoder: CrossEncoder) -> float:
     losses = []
     for record in RERANKS[:3]:
-        rows = [reading.inputs.passage(record.query, passages(pid)) for pid in (record.positive, "p7")]
-        right, wrong = (max(values[0] for _, values in scored(reading, "reranker", each)) for each in rows)
+        rows = [cross_encoder.inputs.passage(record.query, passages(pid)) for pid in (record.positive, "p7")]
+        right, wrong = (max(values[0] for _, values in scored(cross_encoder, "reranker", each)) for each in rows)
         losses.append(log_sum([right, wrong]) - right)
     return sum(losses) / len(losses)
 
 
-def verdict_oracle(reading: CrossEncoder) -> float:
+def verdict_oracle(cross_encoder: CrossEncoder) -> float:
     losses = []
     for record in VERDICTS[:3]:
-        ((_, values),) = scored(reading, "verifier", [reading.inputs.evidence(record.query)[0].at_cls()])
+        ((_, values),) = scored(cross_encoder, "verifier", [cross_encoder.inputs.evidence(record.query)[0].at_cls()])
         losses.append(log_sum(values) - values[HEADS["verifier"].outputs.index(record.label)])
     return sum(losses) / len(losses)
 
 
-def answer_oracle(reading: CrossEncoder) -> float:
+def answer_oracle(cross_encoder: CrossEncoder) -> float:
     kinds, spans = [], []
     for record in ANSWERS[:3]:
-        row, words = reading.inputs.evidence(record.query)
-        (_, first), *found = scored(reading, "answerer", [row])
+        row, words = cross_encoder.inputs.evidence(record.query)
+        (_, first), *found = scored(cross_encoder, "answerer", [row])
         outputs = dict(zip(ANSWER_OUTPUTS, first, strict=True))
         kinds.append(log_sum([outputs[kind] for kind in ("span", "yes", "no")]) - outputs[record.kind])
         starts, ends = ([values[column] for _, values in found] for column in (0, 1))
@@ -486,22 +490,22 @@ ORACLES: Mapping[str, Callable[[CrossEncoder], float]] = {
 }
 
 
-def few(reading: CrossEncoder, head: str) -> AnyTask:
-    """Three examples with one negative each, which leaves nothing to chance."""
-    config = ReadingTraining(fact_weight=0.5, most_padding=0.05)
+def few(cross_encoder: CrossEncoder, head: str) -> AnyTask:
+    """Three examples with one negative each, so that nothing is drawn."""
+    config = HeadTraining(fact_weight=0.5, most_padding=0.05)
     task: AnyTask = {
-        "sentences": lambda: SentenceTask(reading, [replace(r, negatives=("p7",)) for r in SENTENCES[:3]], passages, config),
-        "facts": lambda: FactTask(reading, FACTS[:3], config),
-        "reranker": lambda: RerankTask(reading, [replace(r, negatives=("p7",)) for r in RERANKS[:3]], passages, config),
-        "verifier": lambda: VerdictTask(reading, VERDICTS[:3], config),
-        "answerer": lambda: AnswerTask(reading, ANSWERS[:3], config),
+        "sentences": lambda: SentenceTask(cross_encoder, [replace(r, negatives=("p7",)) for r in SENTENCES[:3]], passages, config),
+        "facts": lambda: FactTask(cross_encoder, FACTS[:3], config),
+        "reranker": lambda: RerankTask(cross_encoder, [replace(r, negatives=("p7",)) for r in RERANKS[:3]], passages, config),
+        "verifier": lambda: VerdictTask(cross_encoder, VERDICTS[:3], config),
+        "answerer": lambda: AnswerTask(cross_encoder, ANSWERS[:3], config),
     }[head]()  # fmt: skip
     return task
 
 
 @pytest.mark.parametrize("head", HEAD_NAMES)
 @pytest.mark.parametrize("windows", [False, True])
-def test_the_loss_is_that_of_plain_loops(backbone: Path, head: str, windows: bool) -> None:
+def test_losses_match_plain_loops(backbone: Path, head: str, windows: bool) -> None:
     own = reader(backbone, **({"length": 60, "query_length": 20} if windows else {}))
     with torch.no_grad():  # scores far from 0, so that mistakes show
         own.model.heads[head].output.weight.mul_(20)
@@ -529,13 +533,13 @@ def settings(**changes: Any) -> TrainConfig:
     return TrainConfig(**{**given, **changes})
 
 
-def metrics(reading: CrossEncoder) -> dict[str, Callable[[], dict[str, float]]]:
+def metrics(cross_encoder: CrossEncoder) -> dict[str, Callable[[], dict[str, float]]]:
     return {
-        "sentences": partial(sentence_metrics, reading, SENTENCES, passages, pool=1),
-        "facts": partial(fact_metrics, reading, FACTS),
-        "reranker": partial(rerank_metrics, reading, RERANKS, passages),
-        "verifier": partial(verdict_metrics, reading, VERDICTS),
-        "answerer": partial(answer_metrics, reading, ANSWERS),
+        "sentences": partial(sentence_metrics, cross_encoder, SENTENCES, passages, pool=1),
+        "facts": partial(fact_metrics, cross_encoder, FACTS),
+        "reranker": partial(rerank_metrics, cross_encoder, RERANKS, passages),
+        "verifier": partial(verdict_metrics, cross_encoder, VERDICTS),
+        "answerer": partial(answer_metrics, cross_encoder, ANSWERS),
     }
 
 
@@ -557,19 +561,19 @@ def test_heads_of_one_backbone_learn_together(pupil: Path, tmp_path: Path) -> No
     made, measured = tasks(own), metrics(own)
     heads = ("answerer", "verifier")
     task = SharedTask([made[head] for head in heads], weights=[2, 1])
-    evaluate = partial(together, {head: measured[head] for head in heads})
+    evaluate = partial(merge_metrics, {head: measured[head] for head in heads})
     outcome = train_heads(own, task, settings(steps=120), tmp_path, evaluate=evaluate)
     assert outcome.metric == pytest.approx(1.0)
     assert {"loss", "verifier_loss", "answerer_span"} < read_log(tmp_path)[0].keys()
     assert evaluate().keys() == {"metric", "answerer_metric", "answerer_em", "verifier_metric"}
 
 
-def test_weights_say_whose_records_a_head_is_trained_on(reading: CrossEncoder) -> None:
-    task, plain = FactTask(reading, FACTS), FactTask(reading, FACTS)
+def test_weights_set_how_often_records_are_drawn(cross_encoder: CrossEncoder) -> None:
+    task, plain = FactTask(cross_encoder, FACTS), FactTask(cross_encoder, FACTS)
     only = FACTS[-1]
     task.weights = {record.qid: 1e-9 for record in FACTS if record.qid != only.qid}
     seen: list[str] = []
-    task.lay = lambda record, rng: (seen.append(record.qid), plain.lay(record, rng))[1]  # type: ignore[method-assign]
+    task.encode = lambda record, rng: (seen.append(record.qid), plain.encode(record, rng))[1]  # type: ignore[method-assign]
     batches = task.batches(2, 0)
     for step in range(5):
         batches.batch(step)
@@ -577,11 +581,11 @@ def test_weights_say_whose_records_a_head_is_trained_on(reading: CrossEncoder) -
     assert task.about != plain.about, "a run that goes on must have the same weights"
 
 
-def test_tasks_take_turns_and_go_through_their_own_steps(reading: CrossEncoder) -> None:
+def test_tasks_take_turns_and_count_their_own_steps(cross_encoder: CrossEncoder) -> None:
     assert turns([1, 1, 1]) == [0, 1, 2]
     assert turns([3, 1]) == [0, 0, 1, 0]
     assert turns([2, 1, 1]) == [0, 1, 2, 0]
-    made = tasks(reading)
+    made = tasks(cross_encoder)
     shared = SharedTask([made["sentences"], made["verifier"]], weights=[2, 1]).batches(4, 0)
     alone = {head: made[head].batches(4, 0) for head in ("sentences", "verifier")}
     steps = dict.fromkeys(alone, 0)
@@ -593,14 +597,14 @@ def test_tasks_take_turns_and_go_through_their_own_steps(reading: CrossEncoder) 
     assert same(shared.batch(4), SharedTask([made["sentences"], made["verifier"]], [2, 1]).batches(4, 0).batch(4))
 
 
-def test_a_run_is_taken_up_where_it_stopped_and_over_the_same_records_only(backbone: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_with_the_same_records_only(backbone: Path, tmp_path: Path) -> None:
     config = settings(steps=6, save_every=2, batch_size=4)
     whole, cut = reader(backbone), reader(backbone)
     outcome = train_heads(whole, SharedTask([*tasks(whole).values()]), config, tmp_path / "whole")
     task = SharedTask([*tasks(cut).values()])
     loss, taken = task.loss, []
 
-    def dies(batch: ReadingBatch) -> Any:
+    def dies(batch: HeadBatch) -> Any:
         taken.append(batch)
         if len(taken) == 4:
             raise KeyboardInterrupt
@@ -623,11 +627,11 @@ def test_a_run_is_taken_up_where_it_stopped_and_over_the_same_records_only(backb
 # Metrics
 
 
-def test_metrics_by_hand(reading: CrossEncoder) -> None:
-    found = [scored(reading, "facts", reading.inputs.facts(r.claim, r.facts)) for r in FACTS]
+def test_metrics_by_hand(cross_encoder: CrossEncoder) -> None:
+    found = [scored(cross_encoder, "facts", cross_encoder.inputs.facts(r.claim, r.facts)) for r in FACTS]
     kept = [(values[0] > 0.1, r.labels[place]) for r, each in zip(FACTS, found, strict=True) for place, values in each]
     right = sum(keep and gold for keep, gold in kept)
-    measured = fact_metrics(reading, FACTS, threshold=0.1)
+    measured = fact_metrics(cross_encoder, FACTS, threshold=0.1)
     precision = right / max(1, sum(keep for keep, _ in kept))
     assert measured["precision"] == pytest.approx(precision)
     assert measured["recall"] == pytest.approx(right / 16)
@@ -639,48 +643,50 @@ def test_metrics_by_hand(reading: CrossEncoder) -> None:
         scores = [
             ((pid, sid), values[0])
             for pid in pids
-            for sid, values in scored(reading, "sentences", reading.inputs.sentences(record.query, passages(pid)))
+            for sid, values in scored(
+                cross_encoder, "sentences", cross_encoder.inputs.sentences(record.query, passages(pid))
+            )
         ]
         order = [place for place, _ in sorted(scores, key=lambda each: -each[1])]
         ranks.append(order.index((record.positive, record.sids[0])))
-    everything = sentence_metrics(reading, SENTENCES, passages)
+    everything = sentence_metrics(cross_encoder, SENTENCES, passages)
     assert everything["best"] == pytest.approx(sum(rank == 0 for rank in ranks) / 8)
     assert everything["metric"] == everything["recall"] == pytest.approx(sum(rank < 9 for rank in ranks) / 8)
-    assert verdict_metrics(reading, [])["metric"] == 0.0
+    assert verdict_metrics(cross_encoder, [])["metric"] == 0.0
 
 
 # Refusals
 
 
-def test_records_that_cannot_be_learnt_from_are_named(reading: CrossEncoder) -> None:
+def test_unusable_records_are_refused(cross_encoder: CrossEncoder) -> None:
     with pytest.raises(TrainingError, match="query 'p0' has no negative at hop 2"):
-        SentenceTask(reading, [replace(SENTENCES[0], negatives=())], passages)
+        SentenceTask(cross_encoder, [replace(SENTENCES[0], negatives=())], passages)
     with pytest.raises(TrainingError, match="query 'p0' has no gold sentence at hop 2"):
-        SentenceTask(reading, [replace(SENTENCES[0], sids=())], passages)
+        SentenceTask(cross_encoder, [replace(SENTENCES[0], sids=())], passages)
     with pytest.raises(TrainingError, match="query 'p0' has no negative at hop 2"):
-        RerankTask(reading, [replace(RERANKS[0], negatives=())], passages)
+        RerankTask(cross_encoder, [replace(RERANKS[0], negatives=())], passages)
     with pytest.raises(
         TrainingError, match="claim 'p0' is labelled 'refuted', but the head has supported, not supported"
     ):
-        VerdictTask(reading, [replace(VERDICTS[0], label="refuted")])
+        VerdictTask(cross_encoder, [replace(VERDICTS[0], label="refuted")])
     with pytest.raises(TrainingError, match="there is no passage 'p99'"):
-        RerankTask(reading, [replace(RERANKS[0], positive="p99")], passages).batches(1, 0).batch(0)
+        RerankTask(cross_encoder, [replace(RERANKS[0], positive="p99")], passages).batches(1, 0).batch(0)
     with pytest.raises(TrainingError, match="there is nothing to train on"):
-        FactTask(reading, []).batches(1, 0)
+        FactTask(cross_encoder, []).batches(1, 0)
 
 
-def test_tasks_that_do_not_fit_their_cross_encoder(reading: CrossEncoder, narrow: CrossEncoder, backbone: Path, tmp_path: Path) -> None:  # fmt: skip
+def test_tasks_of_another_cross_encoder_are_refused(cross_encoder: CrossEncoder, narrow: CrossEncoder, backbone: Path, tmp_path: Path) -> None:  # fmt: skip
     small = CrossEncoder.from_backbone(backbone, {"facts": HEADS["facts"]}, device="cpu")
     with pytest.raises(CheckpointError, match="no head 'verifier', only facts"):
         VerdictTask(small, VERDICTS)
     with pytest.raises(TrainingError, match="for another cross-encoder"):
-        train_heads(narrow, tasks(reading)["facts"], settings(), tmp_path)
+        train_heads(narrow, tasks(cross_encoder)["facts"], settings(), tmp_path)
     with pytest.raises(ConfigError, match="for several cross-encoders"):
-        SharedTask([tasks(reading)["facts"], tasks(narrow)["verifier"]])
+        SharedTask([tasks(cross_encoder)["facts"], tasks(narrow)["verifier"]])
     with pytest.raises(ConfigError, match="each once"):
-        SharedTask([tasks(reading)["facts"]] * 2)
+        SharedTask([tasks(cross_encoder)["facts"]] * 2)
     with pytest.raises(ConfigError, match=r"weights = \[1, 0\], which should be a positive number for each of"):
-        SharedTask([tasks(reading)["facts"], tasks(reading)["verifier"]], [1, 0])
+        SharedTask([tasks(cross_encoder)["facts"], tasks(cross_encoder)["verifier"]], [1, 0])
 
 
 @pytest.mark.parametrize(
@@ -692,6 +698,6 @@ def test_tasks_that_do_not_fit_their_cross_encoder(reading: CrossEncoder, narrow
         ({"most_padding": 1.0}, "most_padding = 1.0, which should be a share below 1"),
     ],
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        ReadingTraining(**changes)
+        HeadTraining(**changes)

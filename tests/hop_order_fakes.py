@@ -1,8 +1,8 @@
-"""Rounds over a toy world: plans that learn it, plans that only run through, and runs that are killed on the way.
+"""Retriever training over a toy world: plans that learn it, plans that only pass every stage, and killed runs.
 
-python rounds_fakes.py WORLD BACKBONE RUNS SEED
-    takes a run to its end in RUNS/whole, and another in RUNS/killed, whose process is killed at five random moments;
-    prints the stages that were at work when the kills came
+python hop_order_fakes.py WORLD BACKBONE RUNS SEED
+    finishes a run in RUNS/whole, and another in RUNS/killed, whose process is killed at five random moments;
+    prints the stage at work at each kill
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KILLS = 5
 
 
 def learning_plan(backbone: Path, seed: int = 0, **changes: Any) -> RetrieverPlan:
-    """Enough to learn a world of some hundred people; depths are to its size what the paper's are to Wikipedia's."""
+    """A plan that learns a world of a few hundred people, with depths in proportion to its size."""
     plan = RetrieverPlan(
         str(backbone),
         steps=(40, 60),
@@ -57,48 +57,48 @@ def learning_plan(backbone: Path, seed: int = 0, **changes: Any) -> RetrieverPla
 
 
 def passing_plan(backbone: Path, **changes: Any) -> RetrieverPlan:
-    """The same with a few steps, saved often."""
+    """The same plan with few steps, saved often."""
     training = TrainConfig(batch_size=4, lr=5e-3, precision="float32", save_every=2)
     return learning_plan(backbone, **{"steps": (4,), "final_steps": 6, "training": training, **changes})
 
 
 def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> TrainingData:
-    """The world that `toy_world.make_world` wrote to `folder`."""
+    """Training data of the world that `toy_world.make_world` wrote to `folder`."""
     sources = (Source("own", f"{train}.jsonl"),), (Source("own", "dev.jsonl"),)
     return load_training_data([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
 
 
-def taken_up(
+def start_run(
     plan: RetrieverPlan,
     hops: int,
-    world: TrainingData,
+    data: TrainingData,
     folder: Path,
     first: str | None = None,
     device: str | None = "cpu",
 ) -> HopOrderTraining:
-    """A run in `folder`, old or new, that has done nothing yet this time."""
+    """The training of a new or resumed run in `folder`, before its first stage."""
     run = RunFolder(folder, HopOrderTraining.stages(plan, hops))
-    run.begin(to_mapping(plan), first)
-    return HopOrderTraining(plan, hops, world, run, device)
+    run.start(to_mapping(plan), first)
+    return HopOrderTraining(plan, hops, data, run, device)
 
 
-def in_a_child(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> int:
-    """The pid of a process that takes a run to its end.  Forked before this one has computed anything, it is sound."""
+def fork_run(plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> int:
+    """Finish a run in a forked process, and return its pid.  Fork before this process computes anything."""
     pid = os.fork()
     if not pid:
         status = 1
         try:
             torch.set_num_threads(1)
-            taken_up(plan, hops, world, folder).train()
+            start_run(plan, hops, data, folder).train()
             status = 0
         finally:
             os._exit(status)
     return pid
 
 
-def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> str:
-    """Kill a run after so many seconds; the stage that was at work."""
-    pid = in_a_child(plan, hops, world, folder)
+def kill_after(moment: float, plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> str:
+    """Kill a run after `moment` seconds, and return the stage at work."""
+    pid = fork_run(plan, hops, data, folder)
     time.sleep(moment)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -107,10 +107,10 @@ def killed_at(moment: float, plan: RetrieverPlan, hops: int, world: TrainingData
     return stages[len(done)] if os.WIFSIGNALED(status) else "none"
 
 
-def finished(plan: RetrieverPlan, hops: int, world: TrainingData, folder: Path) -> float:
-    """Take a run to its end; the seconds that it took."""
+def finish(plan: RetrieverPlan, hops: int, data: TrainingData, folder: Path) -> float:
+    """Finish a run, and return the seconds it took."""
     began = time.monotonic()
-    _, status = os.waitpid(in_a_child(plan, hops, world, folder), 0)
+    _, status = os.waitpid(fork_run(plan, hops, data, folder), 0)
     assert status == 0, f"{folder} did not get to its end"
     return time.monotonic() - began
 
@@ -120,6 +120,6 @@ if __name__ == "__main__":
     known, rng = toy_collection(data), random.Random(int(sys.argv[4]))
     AutoTokenizer.from_pretrained(model), AutoModel.from_config(AutoConfig.from_pretrained(model))  # once for all
     job: tuple[Any, ...] = (passing_plan(model, steps=(16,), final_steps=24), 2, known)
-    seconds = finished(*job, runs / "whole")
-    print(*(killed_at(seconds * rng.uniform(0.05, 0.3), *job, runs / "killed") for _ in range(KILLS)))
-    finished(*job, runs / "killed")
+    seconds = finish(*job, runs / "whole")
+    print(*(kill_after(seconds * rng.uniform(0.05, 0.3), *job, runs / "killed") for _ in range(KILLS)))
+    finish(*job, runs / "killed")

@@ -1,4 +1,4 @@
-"""Batches made ahead: in order, a few at a time, by a thread or by processes, with errors as they are."""
+"""Prefetching by a thread or by processes: order, buffer size, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baleen.core.parallel import forks_are_safe
 from baleen.training.loop import prefetching, trainer
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import Load
-from baleen.training.loop.prefetching import helpers, prefetch
+from baleen.training.loop.prefetching import prefetch, prefetch_processes
 from baleen.training.loop.sampling import Part
 from baleen.training.loop.trainer import Trainer
 
@@ -32,7 +32,7 @@ def test_items_come_in_order(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", WAYS)
-def test_an_error_comes_where_its_item_would_have(processes: int) -> None:
+def test_an_error_is_raised_in_the_place_of_its_item(processes: int) -> None:
     def make(key: int) -> int:
         if key == 3:
             raise TrainingError("there is no passage 'p9'")
@@ -46,13 +46,13 @@ def test_an_error_comes_where_its_item_would_have(processes: int) -> None:
 
 
 class OddError(Exception):
-    """Cannot be made anew of what it says."""
+    """Cannot be unpickled from its message."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} beside {other}")
 
 
-def test_what_processes_raise_says_where_it_came_from() -> None:
+def test_an_error_of_a_process_has_its_traceback() -> None:
     def wrong(_: int) -> None:
         raise KeyError("p9")
 
@@ -66,7 +66,7 @@ def test_what_processes_raise_says_where_it_came_from() -> None:
         next(prefetch(odd, range(3), 1))
 
 
-def test_after_an_error_no_process_is_left() -> None:
+def test_an_error_ends_the_processes() -> None:
     def make(key: int) -> int:
         if key == 2:
             raise TrainingError("no more")
@@ -80,7 +80,7 @@ def test_after_an_error_no_process_is_left() -> None:
     assert not [pid for pid in others if running(pid)]
 
 
-def test_a_thread_stays_a_few_ahead() -> None:
+def test_a_thread_prefetches_a_few_items() -> None:
     made: list[int] = []
     found = prefetch(made.append, range(100))
     next(found)
@@ -90,7 +90,7 @@ def test_a_thread_stays_a_few_ahead() -> None:
     assert len(made) <= 5
 
 
-def test_processes_are_others_and_go_when_nobody_takes_any_more() -> None:
+def test_forked_processes_end_with_the_stream() -> None:
     found = prefetch(lambda _: os.getpid(), range(1000), 2)
     others = {next(found) for _ in range(8)}
     assert len(others) == 2
@@ -107,7 +107,7 @@ def running(pid: int) -> bool:
     return True
 
 
-def test_forking_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forking_keeps_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "TOKENIZERS_PARALLELISM"
     for before in ("true", None):
         monkeypatch.delenv(name, raising=False)
@@ -117,15 +117,15 @@ def test_forking_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatc
         assert os.environ.get(name) == before
 
 
-def test_a_processor_trains_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert helpers(torch.device("cpu")) == 0
+def test_training_on_a_cpu_starts_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prefetch_processes(torch.device("cpu")) == 0
     for count, wanted in ((1, 0), (2, 1), (16, 4)):
         monkeypatch.setattr(prefetching, "cores_per_process", lambda count=count: count)
-        assert helpers(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
+        assert prefetch_processes(torch.device("cuda")) == (wanted if forks_are_safe() else 0)
 
 
 class Numbers:
-    """A batch of numbers that should come out as 3 times themselves."""
+    """A batch of numbers to multiply by 3."""
 
     load = Load(4, 4, 4, 4)
 
@@ -136,9 +136,9 @@ class Numbers:
         return self
 
 
-def test_who_makes_the_batches_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forked_batches_train_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = trained(tmp_path / "alone")
-    monkeypatch.setattr(trainer, "helpers", lambda _: 2)
+    monkeypatch.setattr(trainer, "prefetch_processes", lambda _: 2)
     assert trained(tmp_path / "helped") == alone
 
 
