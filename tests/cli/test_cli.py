@@ -306,3 +306,10 @@ def test_gpu_segments_expand_unless_configured_otherwise(baleen: Baleen, monkeyp
     monkeypatch.setenv(both[1], "max_split_size_mb:64")
     baleen("--help")
     assert [os.environ.get(name) for name in both] == [None, "max_split_size_mb:64"]
+
+
+def test_the_version_is_printed(baleen: Baleen) -> None:
+    from baleen import __version__
+
+    done = baleen("--version")
+    assert (done.code, done.out.strip()) == (0, f"baleen {__version__}")

@@ -18,7 +18,7 @@ from baleen import cli
 from baleen.cli.options import HopOptions
 from baleen.cli.show import Chain
 from baleen.core.errors import CheckpointError, ConfigError, DatasetError, IndexNotFoundError, QueryError
-from baleen.core.types import Answer, Condensed, Fact, Hop, Judgement, Query, Trace, Verdict
+from baleen.core.types import FILLER, Answer, Condensed, Fact, Hop, Judgement, Query, Trace, Verdict
 from baleen.hops.config import VERIFY, RunConfig
 from baleen.index.index import Index
 from baleen.models.folder import write_model
@@ -168,6 +168,16 @@ def test_facts_added_from_earlier_hops_are_shown(capsys: pytest.CaptureFixture[s
     assert told(joined, old).endswith("0 new facts kept in 0.0 ms, beside 1 of earlier hops\n" + added)
     assert "Added" not in told(old, new)
     assert "Added" not in told(joined, judgements=()), "one half of a hybrid run may go on after the other has stopped"
+
+
+def test_reported_facts_below_the_thresholds_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    kept, added = CORPUS[0].fact(0, 2.0, 1), CORPUS[1].fact(0, -3.0, 1)
+    judgement = Judgement(added.pid, added.sid, 1.0, added.score, kept=True, reason=f"{FILLER}, as fewer ...")
+    trace = Trace(Query(CLAIM), hops=(Hop(Query(CLAIM), condensed=Condensed((kept, added), (judgement,))),))
+    Chain(VERIFY).end(trace, 1.0)
+    lines = capsys.readouterr().out.splitlines()
+    marked = [line.endswith("(added below the thresholds: too few passages supplied facts)") for line in lines]
+    assert [line.split()[0] for line, each in zip(lines, marked, strict=True) if each] == ["-3.00"]
 
 
 def test_a_person_reads_the_answer(baleen: Baleen) -> None:

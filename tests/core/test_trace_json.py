@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from baleen.core.trace_json import totals
 from baleen.core.types import (
+    FILLER,
     Answer,
     Condensed,
     Fact,
@@ -28,7 +29,9 @@ from schema_fakes import check_schema, faults
 WORDS = st.text(st.sampled_from("aé🐋.  \n"), max_size=6)
 FLOATS = st.floats(allow_nan=False)
 FACTS = st.builds(Fact, WORDS, st.integers(), WORDS, WORDS, FLOATS, st.integers(0, 4))
-RANKINGS = st.builds(Ranking, st.lists(st.builds(Hit, WORDS, FLOATS), max_size=3).map(tuple))
+RANKINGS = st.builds(
+    Ranking, st.lists(st.builds(Hit, WORDS, FLOATS), max_size=3, unique_by=lambda hit: hit.pid).map(tuple)
+)
 JUDGEMENTS = st.builds(Judgement, WORDS, st.integers(), st.none() | FLOATS, st.none() | FLOATS, st.booleans(), WORDS)
 TIMES = st.dictionaries(WORDS, FLOATS, max_size=2)
 FACT_TUPLES = st.lists(FACTS, max_size=2).map(tuple)
@@ -152,6 +155,16 @@ def test_an_outcome_of_no_known_kind_is_refused(outcome: dict[str, Any]) -> None
 def test_a_document_of_another_format_is_refused(other: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="a trace of format version .*, or of an older release; expected 1"):
         Trace.from_json(TRACE.to_json() | other)
+
+
+def test_final_facts_added_below_the_thresholds_are_marked() -> None:
+    facts = Fact("a", 0, "A", "One.", 2.0, 1), Fact("b", 0, "B", "Two.", -3.0, 1)
+    judgements = Judgement("a", 0, 1.0, 2.0, True, "above"), Judgement("b", 0, 1.0, -3.0, True, f"{FILLER}, as ...")
+    trace = Trace(Query("q"), hops=(Hop(Query("q"), condensed=Condensed(facts, judgements)),))
+    assert trace.fillers == facts[1:]
+    document = trace.to_json()
+    assert document["final"] == [{"fact": 0, "score": 2.0}, {"fact": 1, "score": -3.0, "added": True}]
+    check_schema(document)
 
 
 def test_judgements_are_written_on_request() -> None:

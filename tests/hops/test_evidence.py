@@ -172,7 +172,9 @@ def test_fillers_reach_min_passages_and_no_more() -> None:
     for least in range(5):
         assert list(facts(ended(hop, min_passages=least))) == [f"{pid}0" for pid in "abcd"[:least]]
     assert len(facts(ended(hop, min_passages=9))) == 4, "there are no more"
+    assert [fact.pid for fact in ended(hop_of("abcd", {"c0": 1.0}, *read), min_passages=2).fillers] == ["a"]
     enough = hop_of("abcd", {"c0": 1.0, "d0": 1.0}, *read)
+    assert not ended(enough, min_passages=2).fillers
     assert facts(ended(enough, min_passages=2)) == {"c0": 1.0, "d0": 1.0}, "though others are ranked before them"
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -16,6 +17,7 @@ from baleen.cli.index import index, split
 from baleen.cli.synthesize import synthesize
 from baleen.cli.train import init, train
 from baleen.core.errors import BaleenError
+from baleen.core.machine import package_version
 
 app = typer.Typer(
     help="Multi-hop retrieval and claim verification over any corpus.",
@@ -33,6 +35,22 @@ for panel, commands in PANELS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=panel)(command)
 app.command("demo", hidden=True)(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"baleen {package_version('baleen')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Multi-hop retrieval and claim verification over any corpus."""
+
 
 # Batches of varying lengths fragment the memory of a GPU; expandable segments do not.
 _ALLOCATION = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

@@ -130,7 +130,7 @@ class Outputs:
     submission: Annotated[
         Path | None,
         typer.Option(
-            dir_okay=False, help="Submission to the leaderboard of HoVer or HotPotQA.", rich_help_panel=RESULTS
+            dir_okay=False, help=f"Submission to the leaderboard ({', '.join(LEADERBOARDS)}).", rich_help_panel=RESULTS
         ),
     ] = None
     write_run: Annotated[

@@ -24,7 +24,7 @@ HOPS = "Hops"  # panels of --help
 FILES = "Files"
 
 ModelOption = Annotated[
-    str | None, typer.Option("--model", help="Model folder or name.", show_default="the embedded one")
+    str | None, typer.Option("--model", help="Model folder or name.", show_default="the shipped one")
 ]
 IndexOption = Annotated[
     Path | None, typer.Option("--index", help="Index folder.", show_default="the demonstration corpus")

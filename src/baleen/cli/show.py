@@ -75,7 +75,7 @@ class Chain:
         """Print the verdict or answer, its facts, what the run took, and what was not trained."""
         self._print(0)
         self._outcome(trace)
-        self._facts(0, f"Facts reported with the {self.task.outcome}", "green", trace.facts)
+        self._facts(0, f"Facts reported with the {self.task.outcome}", "green", trace.facts, trace.fillers)
         self._facts(0, "Borderline facts: seen by the reader, not reported", "yellow", trace.borderline)
         words = trace.hops[-1].words if trace.hops else 0
         borderline = f", {len(trace.borderline)} borderline" if trace.borderline else ""
@@ -98,11 +98,14 @@ class Chain:
                 if (fact.pid, fact.sid) == (outcome.pid, outcome.sid):
                     self._print(4, ("from ", "dim"), f"{fact.title}: {_short(fact.text)}")
 
-    def _facts(self, indent: int, heading: str, colour: str, facts: Sequence[Fact]) -> None:
+    def _facts(
+        self, indent: int, heading: str, colour: str, facts: Sequence[Fact], fillers: Sequence[Fact] = ()
+    ) -> None:
         if facts:
             self._print(indent, (heading, colour))
         for fact in facts:
-            self._scored(fact.score, f"{fact.title}: {_short(fact.text)}")
+            note = " (added below the thresholds: too few passages supplied facts)" if fact in fillers else ""
+            self._scored(fact.score, f"{fact.title}: {_short(fact.text)}", (note, "dim"))
 
     def _scored(self, score: float, *pieces: str | tuple[str, str]) -> None:
         self._print(4, (f"{score:6.2f}  ", "dim"), *pieces)

@@ -1,6 +1,7 @@
 """A trace as one JSON document, for programs, servers and files: `write_trace`, `read_trace`, and the JSON schema.
 
-Every fact is in the table `facts` once; lists of facts refer to it: {"fact": id, "score": score}.  Judgements are written
+Every fact is in the table `facts` once; lists of facts refer to it: {"fact": id, "score": score}, with "added": true for a
+final fact that scores below the thresholds and was added because too few passages supplied facts.  Judgements are written
 on request, as they are three quarters of a document.  `final`, `borderline`, `passages`, `words` and `totals` are derived
 from the rest, and are not read back.
 """
@@ -53,8 +54,12 @@ class _FactTable:
         self.rows: list[Json] = []
         self._ids: dict[tuple[str, int, str, str, int], int] = {}
 
-    def refer(self, facts: Iterable[Fact]) -> list[Json]:
-        return [{"fact": self._id(fact), "score": fact.score} for fact in facts]
+    def refer(self, facts: Iterable[Fact], added: Sequence[Fact] = ()) -> list[Json]:
+        """References to facts; those among `added` are marked."""
+        return [
+            {"fact": self._id(fact), "score": fact.score, **({"added": True} if fact in added else {})}
+            for fact in facts
+        ]
 
     def _id(self, fact: Fact) -> int:
         key = (fact.pid, fact.sid, fact.title, fact.text, fact.hop)
@@ -70,7 +75,7 @@ def _body(trace: Trace, table: _FactTable, judgements: bool) -> Json:
         "query": trace.query.text,
         "known": table.refer(trace.query.facts),
         "outcome": write_outcome(trace.outcome),
-        "final": table.refer(trace.facts),
+        "final": table.refer(trace.facts, trace.fillers),
         "borderline": table.refer(trace.borderline),
         "passages": list(_ranked_passages(trace)),
         "hops": [_hop(hop, table, judgements) for hop in trace.hops],
@@ -87,7 +92,8 @@ def write_outcome(outcome: Verdict | Answer | None) -> Json | None:
     """An outcome with its kind: {"kind": "verdict", ...} or {"kind": "answer", ...}."""
     if outcome is None:
         return None
-    return {"kind": "verdict" if isinstance(outcome, Verdict) else "answer", **outcome.to_json()}
+    (kind,) = (kind for kind, record in OUTCOMES.items() if isinstance(outcome, record))
+    return {"kind": kind, **outcome.to_json()}
 
 
 def _hop(hop: Hop, table: _FactTable, judgements: bool) -> Json:
@@ -292,7 +298,7 @@ def _definitions(facts: Json, costs: Json) -> Json:
         "fact": _object(
             {"id": _INTEGER, "pid": _STRING, "sid": _INTEGER, "title": _STRING, "text": _STRING, "hop": _INTEGER}
         ),
-        "reference": _object({"fact": _INTEGER, "score": _NUMBER}),
+        "reference": _object({"fact": _INTEGER, "score": _NUMBER}, {"added": {"const": True}}),
         "verdict": _object({"kind": {"const": "verdict"}, **verdict}),
         "answer": _object({"kind": {"const": "answer"}, **answer}),
         "hit": _object({"pid": _STRING, "score": _NUMBER}),

@@ -25,6 +25,7 @@ Span = tuple[int, int]
 RankedBy = Literal["hops", "evidence"]
 Items = TypeVar("Items")
 WHOLE_PASSAGE = -1  # the sid of a fact that is a whole passage
+FILLER = "the best of its passage"  # how the reason of a judgement begins whose fact was added below the thresholds
 UNSCORED = -4.0  # in place of the fact score of a sentence that the second stage did not score
 
 
@@ -266,6 +267,13 @@ class Trace(Record):
     def borderline(self) -> tuple[Fact, ...]:
         """Facts that the reader sees but that are not reported."""
         return self.hops[-1].condensed.borderline if self.hops else ()
+
+    @property
+    def fillers(self) -> tuple[Fact, ...]:
+        """Reported facts below the thresholds, added because too few passages supplied facts."""
+        judgements = self.hops[-1].condensed.judgements if self.hops else ()
+        added = {(each.pid, each.sid) for each in judgements if each.kept and each.reason.startswith(FILLER)}
+        return tuple(fact for fact in self.facts if (fact.pid, fact.sid) in added)
 
     @property
     def final_query(self) -> Query:

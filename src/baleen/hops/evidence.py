@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from baleen.core.ranking import best_sentences
-from baleen.core.types import UNSCORED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, sort_facts
+from baleen.core.types import FILLER, UNSCORED, Answer, Condensed, Fact, Judgement, Lookup, Trace, Verdict, sort_facts
 from baleen.hops.config import Thresholds
 
 Place = tuple[str, int]
@@ -92,7 +92,7 @@ def pick_fillers(
 def add_fillers(
     condensed: Condensed, fillers: Sequence[tuple[Judgement, Fact]], min_passages: int, max_facts: int | None
 ) -> Condensed:
-    reason = f"the best of its passage, as fewer than {min_passages} passages carried facts"
+    reason = f"{FILLER}, as fewer than {min_passages} passages carried facts"
     filled = keep(condensed, [fact for _, fact in fillers], reason)
     known = set(map(_place, filled.judgements))
     others = (replace(judged, kept=True, reason=reason) for judged, _ in fillers if _place(judged) not in known)
