@@ -11,9 +11,11 @@ Queries arrive as vectors, so a query is encoded once for any number of shards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from numbers import Integral, Real
 from typing import Any, Protocol, Self
 
 import numpy.typing as npt
@@ -68,15 +70,18 @@ class SearchOptions(Record):
     def __post_init__(self) -> None:
         for name in ("probes", "candidates", "refined"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} = {value} should be at least 1")
+            if value is not None and not (isinstance(value, Integral) and value >= 1):
+                raise ConfigError(f"{name} = {value!r} should be at least 1")
+        if not (isinstance(self.boost, Real) and math.isfinite(self.boost)):
+            raise ConfigError(f"boost = {self.boost!r} should be a finite number")
         for name in ("exclude", "boosted"):
             object.__setattr__(self, name, tuple(map(_ids, reject_string(getattr(self, name), "ids"))))
         if self.allow is not None:
             object.__setattr__(self, "allow", _ids(self.allow))
         if self.focus is not None:
-            claim, facts = self.focus
-            object.__setattr__(self, "focus", (claim, facts))
+            if len(self.focus) != 2:
+                raise ConfigError(f"focus = {self.focus!r} should be a pair: matches of the claim, and of the facts")
+            object.__setattr__(self, "focus", tuple(self.focus))
         object.__setattr__(self, "where", {key: _listed(value) for key, value in (self.where or {}).items()})
 
     def check(self, queries: int) -> None:
