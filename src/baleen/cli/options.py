@@ -19,7 +19,7 @@ from baleen.hops.config import Pipeline, RunConfig, RunOptions
 if TYPE_CHECKING:
     from baleen.system import Baleen
 
-PrecisionName = Literal["float32", "bfloat16", "int8"]  # devices.Precision, without importing torch
+PrecisionName = Literal["float32", "bfloat16", "int8"]  # models.device.Precision, without importing torch
 HOPS = "Hops"  # panels of --help
 FILES = "Files"
 
