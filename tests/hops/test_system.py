@@ -307,6 +307,13 @@ def test_a_warm_system_loads_nothing_more(home: Path, loads: list[Path], monkeyp
     assert (len(loads), asked[3:]) == (1, [1, 1])
 
 
+def test_a_model_without_readers_is_warmed_for_its_hops(home: Path, loads: list[Path]) -> None:
+    components = dict.fromkeys(("sentences", "facts"), "reading")
+    system = Baleen(ModelFolder(home / "model", components, SETTINGS), Retriever.load(home / "model", home / "index"))
+    system.warm()
+    assert loads == [home / "model" / "reading"]
+
+
 def test_warming_refuses_a_task_without_its_reader(home: Path) -> None:
     with pytest.raises(CheckpointError, match="has no answerer"):
         Baleen.load(home / "model" / "retriever", home / "index").warm("ask")
