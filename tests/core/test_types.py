@@ -182,7 +182,7 @@ def test_a_ranking_reads_like_a_sequence_of_hits() -> None:
 
 
 def found(facts: tuple[Fact, ...], *rankings: Ranking) -> Trace:
-    """A run whose hops retrieved `rankings` and at whose end `facts` stand."""
+    """A run whose hops retrieved `rankings` and that ends with `facts`."""
     hops = [Hop(Query("q"), ranking=ranking) for ranking in rankings]
     return Trace(Query("q"), (*hops[:-1], replace(hops[-1], condensed=Condensed(facts))))
 

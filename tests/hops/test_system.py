@@ -143,7 +143,7 @@ def test_a_real_trace_goes_to_json_and_back(baleen: Baleen, pipeline: str) -> No
         check_schema(trace.to_json())
 
 
-def test_every_stage_tells_its_seconds_and_tokens(baleen: Baleen) -> None:
+def test_every_stage_has_its_seconds_and_tokens(baleen: Baleen) -> None:
     for pipeline, stages in (("condense", {"sentences", "facts"}), ("rerank", {"reranker"})):
         trace = baleen.verify(CLAIM, pipeline=pipeline)
         assert trace.seconds.keys() == {"read"}
