@@ -78,8 +78,9 @@ class Baleen:
     def warm(self, task: TaskName | None = None) -> None:
         """Load the components of a task (None: of every task that the model has a reader for), and run them once."""
         names = [task] if task is not None else [name for name, each in TASKS.items() if each.component in self.model]
-        for name in names or [VERIFY.name]:
-            for _ in self.stream_many([WARM_UP], name, hops=2, k=2):
+        runs = [self.stream_many([WARM_UP], name, hops=2, k=2) for name in names]
+        for steps in runs or [self.hops([WARM_UP], hops=2, k=2)]:
+            for _ in steps:
                 pass
 
     def verify(self, claim: str, **options: Unpack[RunOptions]) -> Trace:

@@ -51,13 +51,13 @@ FULL = Tree(
 
 
 def test_what_goes_out_is_plain_and_in_the_order_of_the_fields() -> None:
-    told = FULL.to_json()
-    assert list(told) == ["name", "leaves", "own", "spans", "names", "some", "crown", "kept", "trees"]
-    assert told["leaves"][1] == {"name": "b", "kind": "red", "weight": 0.5}
-    assert told["spans"] == [[0, 3], [4, 4]]
-    assert told["some"] == [None, Leaf("d").to_json()]
-    assert told["kept"] == {"deep": {"list": [1, None], "tuple": [1, 2]}, "leaf": Leaf("e").to_json()}
-    assert json.loads(json.dumps(told)) == told
+    document = FULL.to_json()
+    assert list(document) == ["name", "leaves", "own", "spans", "names", "some", "crown", "kept", "trees"]
+    assert document["leaves"][1] == {"name": "b", "kind": "red", "weight": 0.5}
+    assert document["spans"] == [[0, 3], [4, 4]]
+    assert document["some"] == [None, Leaf("d").to_json()]
+    assert document["kept"] == {"deep": {"list": [1, None], "tuple": [1, 2]}, "leaf": Leaf("e").to_json()}
+    assert json.loads(json.dumps(document)) == document
 
 
 @pytest.mark.parametrize("tree", [FULL, Tree("bare"), Tree("one", crown=Flower(0))])

@@ -65,7 +65,7 @@ RECORDS: dict[str, Record] = {
     "answer in a fact": Answer("Ivo Brandt", 1.5, "p1", 2),
     "answer in none": Answer("yes", 0.5),
     "judgement": KEPT,
-    "judgement of a sentence that was not weighed": UNREAD,
+    "judgement of a sentence without scores": UNREAD,
     "condensed": CONDENSED,
     "condensed to nothing": Condensed(),
     "hop": HOP,
@@ -182,7 +182,7 @@ def test_a_ranking_reads_like_a_sequence_of_hits() -> None:
 
 
 def found(facts: tuple[Fact, ...], *rankings: Ranking) -> Trace:
-    """A run whose hops retrieved `rankings` and at whose end `facts` stand."""
+    """A run whose hops retrieved `rankings` and that ends with `facts`."""
     hops = [Hop(Query("q"), ranking=ranking) for ranking in rankings]
     return Trace(Query("q"), (*hops[:-1], replace(hops[-1], condensed=Condensed(facts))))
 
@@ -247,7 +247,7 @@ def test_by_evidence_a_passage_scores_as_its_best_sentence_less_its_rank() -> No
             Hit("e", -4.0 + UNSCORED - log1p(1)),
             Hit("f", 48.0),
         )
-    ), "what was not weighed counts as if stage 2 had thought little of it"
+    ), "a sentence without a fact score counts with UNSCORED"
     assert replace(trace, ranked_by="hops").ranking().pids == ("b", "a", "c", "d", "e", "f")
     assert Trace.from_json(trace.to_json(judgements=True)) == trace
 

@@ -310,7 +310,7 @@ class TestRefusals:
             "string"
         )
 
-    def test_an_id_that_stands_twice(self, tmp_path: Path) -> None:
+    def test_a_repeated_id(self, tmp_path: Path) -> None:
         path = put(tmp_path, HOVER, {**HOVER, "claim": "Another."})
         assert refusal("hover", path) == ": record 2: the id '330ca632' is repeated; expected every id once"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from baleen.data.titles import MAX_WORDS, find_mentions, title_names
 
 
-class Bearers:
+class Find:
     """Find some names as themselves, and record the calls."""
 
     def __init__(self, *names: str) -> None:
@@ -24,7 +24,7 @@ class Bearers:
 
 def named_in(text: str, *names: str, begins: Collection[int] = (0,)) -> list[str]:
     """The given names that a text mentions."""
-    return [name for found in find_mentions(text, Bearers(*names), begins) for name in found]
+    return [name for found in find_mentions(text, Find(*names), begins) for name in found]
 
 
 # The names of a title
@@ -117,7 +117,7 @@ def test_a_single_word_is_no_name_where_any_sentence_begins() -> None:
     assert named_in(text, "whales", "vardal", begins=()) == ["whales", "vardal"]
 
 
-def test_an_accent_that_stands_alone_parts_no_word() -> None:
+def test_a_separate_accent_does_not_split_a_word() -> None:
     apart = unicodedata.normalize("NFD", "Márió Németh")
     assert title_names(apart) == title_names("Márió Németh") == ("márió németh",)
     text = unicodedata.normalize("NFD", "Élan is old. Németh met Márió Németh.")
@@ -132,7 +132,7 @@ def test_sentences_begin_where_they_do_whatever_is_written_otherwise_before_them
     assert named_in(text, "vardal", "tromsk", begins=begins[:2]) == ["vardal", "tromsk"]
 
 
-def test_a_name_has_so_many_words_at_most() -> None:
+def test_a_name_has_a_maximum_of_words() -> None:
     words = [f"Word{number}" for number in range(MAX_WORDS + 1)]
     for count, found in ((MAX_WORDS, 1), (MAX_WORDS + 1, 0)):
         (name,) = title_names(" ".join(words[:count]))
@@ -142,25 +142,25 @@ def test_a_name_has_so_many_words_at_most() -> None:
 @pytest.mark.parametrize(
     "text", ["", " … ", "nothing here has a name", "Lena Orlova teaches at the University of Vardal."]
 )
-def test_bearers_are_asked_once_for_all(text: str) -> None:
-    bearers = Bearers("vardal")
-    list(find_mentions(text, bearers))
-    assert len(bearers.asked) == 1
+def test_find_is_called_once(text: str) -> None:
+    find = Find("vardal")
+    list(find_mentions(text, find))
+    assert len(find.asked) == 1
 
 
-def test_bearers_are_asked_for_whatever_may_be_a_name() -> None:
-    bearers = Bearers()
-    assert list(find_mentions("Ivo met the Deep Choir", bearers)) == []
-    assert bearers.asked == [
+def test_find_is_called_with_every_possible_name() -> None:
+    find = Find()
+    assert list(find_mentions("Ivo met the Deep Choir", find)) == []
+    assert find.asked == [
         ["ivo met the deep choir", "ivo met the deep", "ivo met the", "ivo met", "deep choir", "deep", "choir"]
     ]
 
 
-def test_all_that_bear_a_name_come_with_it() -> None:
-    def bearers(names: Sequence[str]) -> list[tuple[str, ...]]:
+def test_every_passage_with_a_name_is_found() -> None:
+    def find(names: Sequence[str]) -> list[tuple[str, ...]]:
         return [("p1", "p2") if name == "vardal" else () for name in names]
 
-    assert list(find_mentions("In Vardal.", bearers)) == [("p1", "p2")]
+    assert list(find_mentions("In Vardal.", find)) == [("p1", "p2")]
 
 
 WORDS = st.text("abcdefghéжß", min_size=3, max_size=6).map(str.capitalize)
@@ -185,4 +185,4 @@ def test_no_word_is_in_two_names(text: str, begins: set[int]) -> None:
 @given(st.text(max_size=60), st.sets(st.integers(0, 60)))
 def test_any_text_may_be_looked_through(text: str, begins: set[int]) -> None:
     title_names(text)
-    assert list(find_mentions(text, Bearers(), begins)) == []
+    assert list(find_mentions(text, Find(), begins)) == []

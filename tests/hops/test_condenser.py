@@ -116,7 +116,7 @@ def test_beyond_max_facts_old_facts_are_dropped_before_new_ones() -> None:
     assert reasons(condensed)["p0", 1] == "over the limit of 5 facts"
 
 
-def test_facts_stand_by_hop_then_by_score_then_by_place() -> None:
+def test_facts_are_sorted_by_hop_then_score_then_place() -> None:
     old = (*facts_of(("p2", 1), hop=2), *facts_of(("p0", 1), ("p1", 1), hop=1))
     reading = ScriptedCrossEncoder(sentences=rising(1, 1), facts={TEACHES: 1.0, STANDS: 2.0, MAYOR: 9.0} | rising(3, 3))
     condensed = condense(reading, TOWN, facts=old, hop=3)
@@ -131,7 +131,7 @@ def test_ties_enter_the_pool_in_order_of_passage_and_sentence() -> None:
     assert places(condense(reading, *CORPUS[2::-1], pool=2)) == [("p0", 1), ("p1", 1)]
 
 
-def test_a_sentence_that_the_query_holds_already_is_not_found_again() -> None:
+def test_a_known_fact_is_not_found_again() -> None:
     reading = ScriptedCrossEncoder(sentences={TEACHES: 1.0}, facts={TEACHES: 2.0})
     condensed = condense(reading, CORPUS[0], facts=facts_of(("p0", 1), hop=0))
     assert condensed.facts == facts_of(("p0", 1), score=2.0, hop=0)
@@ -152,7 +152,7 @@ def test_scores_keep_to_their_sentences_over_many_windows() -> None:
 
 
 @pytest.mark.parametrize("passages", [[], [Passage("p", "", "")], [Passage.from_sentences("p", "t", ["", " "])]])
-def test_a_hop_that_has_no_sentence_adds_nothing_and_weighs_the_old(passages: list[Passage]) -> None:
+def test_a_hop_without_sentences_scores_only_old_facts(passages: list[Passage]) -> None:
     reading = ScriptedCrossEncoder(sentences={}, facts={TEACHES: 2.0, STANDS: -2.0})
     assert condense(reading, *passages).facts == ()
     condensed = condense(reading, *passages, facts=facts_of(("p0", 1), ("p1", 1)), hop=2)
@@ -172,7 +172,7 @@ def test_claims_of_a_batch_come_out_as_they_would_alone() -> None:
     assert condenser.condense([], []) == []
 
 
-def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
+def test_each_stage_has_its_seconds_and_tokens() -> None:
     reading = ScriptedCrossEncoder(sentences={TEACHES: 2.0}, facts={TEACHES: 0.5})
     condensed = condense(reading, *CORPUS[:2], pool=1)
     assert condensed.seconds.keys() == condensed.tokens.keys() == {"sentences", "facts"}
@@ -182,7 +182,7 @@ def test_each_stage_tells_its_seconds_and_its_tokens() -> None:
     assert all(spent > 0 for spent in condensed.seconds.values())
 
 
-def test_a_run_ends_with_the_facts_that_stand_by_its_settings() -> None:
+def test_a_run_ends_with_the_facts_that_its_settings_allow() -> None:
     reading = ScriptedCrossEncoder(sentences=rising(4, 3) | {MAYOR: 2.0}, facts=rising(2.0, -1.5) | {MAYOR: -3.0})
     condenser = Condenser(reading, reading, CondenserConfig(keep=-2, final=0.5, min_passages=2))  # type: ignore[arg-type]
     passages = {passage.pid: passage for passage in (TOWN, CORPUS[2])}

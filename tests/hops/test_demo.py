@@ -47,7 +47,7 @@ def test_the_gold_of_the_demo_claims_is_in_the_core_of_the_corpus() -> None:
         assert 2 <= claim["hops"] == len(claim["gold"]) <= 4
 
 
-def test_answers_stand_in_their_gold_facts() -> None:
+def test_answers_are_in_their_gold_facts() -> None:
     core = {passage.title: passage for passage in demo_passages(CORE)}
     for claim in demo_claims():
         facts = [f"{title} | {core[title].sentences[sid]}" for title, sid in claim["facts"]]
@@ -161,7 +161,7 @@ def test_a_model_takes_the_place_of_a_model_and_of_nothing_else(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_untrained_backbones_keep_first_facts_that_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetches the two backbones: the stand-in's facts of hop 1 come from gold passages."""
+    """Fetches the two backbones: the untrained facts of hop 1 come from gold passages."""
     fetch([name.rpartition("/")[2] for name in (BACKBONE, CROSS_ENCODER)], tmp_path)
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""What stands at the end of a run."""
+"""The final facts of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSAGES = {
     pid: Passage.from_sentences(pid, pid.upper(), [f"{pid} says {number}." for number in range(4)]) for pid in "abcde"
 }
 CLAIM = Query("claim")
-JOINS = (True, "the best of its passage, as fewer than 2 passages carried facts")
+FILLED_UP = (True, "the best of its passage, as fewer than 2 passages carried facts")
 
 
 def judged(place: str, first: float | None = None, second: float | None = None) -> Judgement:
@@ -56,7 +56,7 @@ def facts(trace: Trace) -> dict[str, float]:
     return {f"{fact.pid}{fact.sid}": fact.score for fact in trace.facts}
 
 
-def told(trace: Trace) -> dict[str, tuple[bool, str]]:
+def decisions(trace: Trace) -> dict[str, tuple[bool, str]]:
     return {f"{each.pid}{each.sid}": (each.kept, each.reason) for each in trace.hops[-1].condensed.judgements}
 
 
@@ -65,14 +65,14 @@ def test_facts_not_above_final_are_dropped_with_a_reason() -> None:
     trace = ended(hop)
     assert facts(trace) == {"a0": 2.0}, "a score on the threshold is not above it"
     gone = (False, "not above the threshold of -0.5 at the end")
-    assert told(trace) == {"a0": (True, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
+    assert decisions(trace) == {"a0": (True, "as it was"), "a1": gone, "b0": gone, "b1": (False, "as it was")}
     assert ended(*trace.hops) == trace, "what has ended stays as it is"
 
 
-DOUBTFUL = (False, BORDERLINE)
+HELD_BACK = (False, BORDERLINE)
 
 
-def weighed(trace: Trace) -> list[str]:
+def seen_by_reader(trace: Trace) -> list[str]:
     return [f"{fact.pid}{fact.sid}" for fact in trace.final_query.facts]
 
 
@@ -86,40 +86,40 @@ def of_three_thresholds(**settings: Any) -> Trace:
 def test_facts_between_read_and_final_are_borderline() -> None:
     trace = of_three_thresholds()
     assert facts(trace) == {"a0": 2.0}
-    assert weighed(trace) == ["a0", "b0", "a1"], "in their order, whether they stand or not"
+    assert seen_by_reader(trace) == ["a0", "b0", "a1"], "in their order, whether they are reported or not"
     gone = (False, "not above the threshold of -0.5 at the end")
-    assert told(trace) == {"a0": (True, "as it was"), "b0": DOUBTFUL, "a1": DOUBTFUL, "c0": gone}
+    assert decisions(trace) == {"a0": (True, "as it was"), "b0": HELD_BACK, "a1": HELD_BACK, "c0": gone}
     assert ended(*trace.hops, read=-0.5, final=1.0) == trace, "what has ended stays as it is"
 
 
 def test_without_read_the_reader_sees_the_final_facts() -> None:
     trace = ended(hop_of("ab", {"a0": 2.0, "b0": -1.0}, judged("a0"), judged("b0")))
-    assert (weighed(trace), trace.hops[-1].condensed.borderline) == (["a0"], ())
+    assert (seen_by_reader(trace), trace.hops[-1].condensed.borderline) == (["a0"], ())
     assert trace.final_query == trace.next_query
     assert Trace(CLAIM).final_query == CLAIM
 
 
-def test_a_doubtful_fact_that_joins_is_not_weighed_twice() -> None:
+def test_a_borderline_fact_that_fills_up_is_read_once() -> None:
     trace = of_three_thresholds(min_passages=2)
     assert facts(trace) == {"a0": 2.0, "b0": 0.5}
-    assert weighed(trace) == ["a0", "b0", "a1"]
-    assert (told(trace)["b0"], told(trace)["a1"]) == (JOINS, DOUBTFUL)
+    assert seen_by_reader(trace) == ["a0", "b0", "a1"]
+    assert (decisions(trace)["b0"], decisions(trace)["a1"]) == (FILLED_UP, HELD_BACK)
 
 
-def test_the_fact_that_an_answer_stands_in_stands_too() -> None:
+def test_the_fact_that_contains_the_answer_is_reported() -> None:
     answered = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     assert answered.outcome == Answer("0", 0.9, "b", 0)
     assert facts(answered) == {"a0": 2.0, "b0": 0.5}
-    assert told(answered)["b0"] == (True, "contains the answer")
-    assert weighed(answered) == ["a0", "b0", "a1"], "what was read is as it was"
+    assert decisions(answered)["b0"] == (True, "contains the answer")
+    assert seen_by_reader(answered) == ["a0", "b0", "a1"], "what was read is as it was"
 
 
 def test_reading_a_run_again_undoes_the_promotion_of_a_fact() -> None:
     first = with_answer_fact(of_three_thresholds(), Answer("0", 0.9, "b", 0))
     again = with_answer_fact(first, Answer("1", 0.9, "a", 1))
     assert facts(again) == {"a0": 2.0, "a1": -0.2}
-    assert (told(again)["a1"], told(again)["b0"]) == ((True, "contains the answer"), DOUBTFUL)
-    assert weighed(again) == weighed(first)
+    assert (decisions(again)["a1"], decisions(again)["b0"]) == ((True, "contains the answer"), HELD_BACK)
+    assert seen_by_reader(again) == seen_by_reader(first)
     assert with_answer_fact(first, Answer("yes", 0.9)).facts == of_three_thresholds().facts
 
 
@@ -127,8 +127,8 @@ def test_fillers_displace_the_lowest_borderline_facts() -> None:
     kept = {"a0": 2.0, "a1": 0.5, "a2": 0.7}
     read = [judged(place, 1.0, score) for place, score in kept.items()]
     trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), read=-0.5, final=1.0, min_passages=2, max_facts=3)
-    assert (facts(trace), weighed(trace)) == ({"a0": 2.0, "b0": -4.0}, ["a0", "a2", "b0"])
-    assert told(trace)["a1"] == (False, "over the limit of 3 facts")
+    assert (facts(trace), seen_by_reader(trace)) == ({"a0": 2.0, "b0": -4.0}, ["a0", "a2", "b0"])
+    assert decisions(trace)["a1"] == (False, "over the limit of 3 facts")
 
 
 @pytest.mark.parametrize("outcome", [Answer("0", 0.9, "a", 0), Answer("yes", 0.9), Verdict("supported", 0.9)])
@@ -157,8 +157,8 @@ def test_min_passages_adds_the_best_sentence_of_the_best_other_passage() -> None
     trace = ended(hop_of("cba", {"a0": 2.0}, *read), min_passages=2)
     assert facts(trace) == {"a0": 2.0, "b1": -3.0}, "by the sum of both scores, with the score among the facts"
     assert trace.facts[1] == Fact("b", 1, "B", "b says 1.", -3.0, 1)
-    assert told(trace)["b1"] == JOINS
-    assert told(trace)["b0"] == (False, "as it was")
+    assert decisions(trace)["b1"] == FILLED_UP
+    assert decisions(trace)["b0"] == (False, "as it was")
 
 
 def test_a_dropped_fact_may_return_as_a_filler() -> None:
@@ -184,7 +184,7 @@ def test_fillers_of_earlier_hops_keep_their_latest_scores_and_order() -> None:
     trace = ended(first, hop_of("c", {"c0": 3.0}, *read, number=2), min_passages=2)
     assert [(fact.pid, fact.score, fact.hop) for fact in trace.facts] == [("b", -3.0, 1), ("c", 3.0, 2)]
     assert trace.hops[0] == first, "what earlier hops did is as it was"
-    assert told(trace)["b0"] == JOINS
+    assert decisions(trace)["b0"] == FILLED_UP
     assert trace.hops[1].condensed.judgements[2].sentence_score is None, (
         "the last hop did not read it beside its passage again"
     )
@@ -194,7 +194,7 @@ def test_a_filler_of_an_earlier_hop_is_judged_at_the_last_hop() -> None:
     first = hop_of("ab", {"a0": 1.0}, judged("a0", 1.0, 1.0), judged("b3", 0.5))
     trace = ended(first, hop_of("", {"a0": 1.0}, judged("a0", None, 1.0), number=2, before="a"), min_passages=2)
     assert facts(trace) == {"a0": 1.0, "b3": UNSCORED}, "its score beside its passage is none of a fact"
-    assert told(trace)["b3"] == JOINS
+    assert decisions(trace)["b3"] == FILLED_UP
 
 
 def test_passages_that_were_not_retrieved_do_not_join() -> None:
@@ -221,4 +221,4 @@ def test_beyond_max_facts_every_passage_keeps_a_fact(most: int | None, left: lis
     trace = ended(hop_of("ab", kept, *read, judged("b0", 1.0, -4.0)), min_passages=2, max_facts=most)
     assert list(facts(trace)) == left
     for place in kept.keys() - set(left):
-        assert told(trace)[place] == (False, f"over the limit of {most} facts")
+        assert decisions(trace)[place] == (False, f"over the limit of {most} facts")

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 MAYOR = "Who is the mayor of the town where Lena Orlova teaches?"
 FIRST, SECOND = facts_of(("p0", 1), ("p2", 1))  # of Lena Orlova, of Vardal
-TOLD = "Who teaches there?"  # names nothing
+PLAIN = "Who teaches there?"  # names nothing
 LOUD = 1000.0  # more than any passage scores
 
 
 @pytest.fixture(scope="module")
 def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
-    folder = tmp_path_factory.mktemp("follower")
+    folder = tmp_path_factory.mktemp("boosting")
     encoder = tiny_encoder(folder)
     return Retriever(encoder, Index.build(folder / "index", CORPUS, encoder, bits=4, threads=1))
 
@@ -34,7 +34,7 @@ def pids_after(retriever: Retriever, query: Query, k: int, bonus: float, **optio
 
 
 def raised(retriever: Retriever, query: Query, bonus: float, k: int) -> tuple[Hit, ...]:
-    """What should come, by a search that scores every passage without any favour."""
+    """The expected hits, from a plain search of every passage."""
     named = MentionBoost(retriever, bonus).mentioned(query)
     plain = retriever.search(query, len(CORPUS), exact=True)
     hits = [
@@ -43,19 +43,19 @@ def raised(retriever: Retriever, query: Query, bonus: float, k: int) -> tuple[Hi
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.pid))[:k])
 
 
-# Who is named
+# Which passages are mentioned
 
 NAMED: dict[str, tuple[Query, dict[str, str]]] = {
     "by the claim": (Query(MAYOR), {"p0": CLAIM}),
-    "by no one": (Query(TOLD), {}),
-    "by a passage that carries a fact": (Query(TOLD, (FIRST,)), {"p5": "p0", "p1": "p0"}),
-    "by a sentence that is no fact": (Query(TOLD, (SECOND,)), {"p6": "p2", "p3": "p2"}),
+    "by no one": (Query(PLAIN), {}),
+    "by a passage that supplied a fact": (Query(PLAIN, (FIRST,)), {"p5": "p0", "p1": "p0"}),
+    "by a sentence that is no fact": (Query(PLAIN, (SECOND,)), {"p6": "p2", "p3": "p2"}),
     "by both": (Query(MAYOR, (FIRST,)), {"p0": CLAIM, "p5": "p0", "p1": "p0"}),
     "by the claim before a passage": (Query("Is it in Tromsk?", (FIRST,)), {"p5": CLAIM, "p1": "p0"}),
-    "by two passages": (Query(TOLD, (FIRST, SECOND)), {"p5": "p0", "p1": "p0", "p6": "p2", "p3": "p2"}),
-    "by the newer passage": (Query(TOLD, (SECOND, FIRST)), {"p6": "p2", "p3": "p2", "p5": "p0", "p1": "p0"}),
-    "by two facts of a passage": (Query(TOLD, facts_of(("p0", 0), ("p0", 1))), {"p5": "p0", "p1": "p0"}),
-    "not by itself": (Query(TOLD, facts_of(("p6", 0))), {}),
+    "by two passages": (Query(PLAIN, (FIRST, SECOND)), {"p5": "p0", "p1": "p0", "p6": "p2", "p3": "p2"}),
+    "by the newer passage": (Query(PLAIN, (SECOND, FIRST)), {"p6": "p2", "p3": "p2", "p5": "p0", "p1": "p0"}),
+    "by two facts of a passage": (Query(PLAIN, facts_of(("p0", 0), ("p0", 1))), {"p5": "p0", "p1": "p0"}),
+    "not by itself": (Query(PLAIN, facts_of(("p6", 0))), {}),
 }  # fmt: skip
 
 
@@ -65,41 +65,41 @@ def test_the_claim_and_passages_with_facts_name_others(
 ) -> None:
     found = MentionBoost(retriever, 2.0).mentioned(query)
     assert found == named
-    assert list(found) == list(named), "in the order in which they are named"
+    assert list(found) == list(named), "in the order of the mentions"
 
 
-def test_the_first_passage_to_name_another_is_told(tmp_path: Path, retriever: Retriever) -> None:
+def test_the_first_passage_that_mentions_another_is_recorded(tmp_path: Path, retriever: Retriever) -> None:
     both = [Passage.from_sentences(pid, f"Guide {pid}", ["They went to Vardal."]) for pid in ("a1", "b2")]
     index = Index.build(tmp_path / "index", [*CORPUS, *both], retriever.encoder, bits=4, threads=1)
-    follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
+    boosting = MentionBoost(Retriever(retriever.encoder, index), 2.0)
     facts = tuple(Fact(passage.pid, 0, passage.title, passage.text) for passage in both)
-    assert follower.mentioned(Query(TOLD, facts)) == {"p2": "a1"}
-    assert follower.mentioned(Query(TOLD, facts[::-1])) == {"p2": "b2"}
+    assert boosting.mentioned(Query(PLAIN, facts)) == {"p2": "a1"}
+    assert boosting.mentioned(Query(PLAIN, facts[::-1])) == {"p2": "b2"}
 
 
-def test_a_name_that_several_bear_names_them_all(tmp_path: Path, retriever: Retriever) -> None:
+def test_a_shared_name_mentions_every_passage_with_it(tmp_path: Path, retriever: Retriever) -> None:
     other = Passage.from_sentences("p9", "Vardal (ship)", ["It sank."])
     index = Index.build(tmp_path / "index", [*CORPUS, other], retriever.encoder, bits=4, threads=1)
-    follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
-    assert follower.mentioned(Query("What is in Vardal?")) == {"p2": CLAIM, "p9": CLAIM}
+    boosting = MentionBoost(Retriever(retriever.encoder, index), 2.0)
+    assert boosting.mentioned(Query("What is in Vardal?")) == {"p2": CLAIM, "p9": CLAIM}
 
 
 def test_a_single_word_at_the_start_of_a_sentence_mentions_nothing(tmp_path: Path, retriever: Retriever) -> None:
     split = Passage.from_sentences("s", "Split", ["It rains.", "Tromsk sleeps.", "Ivo Brandt sings."])
     unsplit = Passage("u", "Unsplit", "Tromsk sleeps.  In Vardal it rains.")
     index = Index.build(tmp_path / "index", [*CORPUS, split, unsplit], retriever.encoder, bits=4, threads=1)
-    follower = MentionBoost(Retriever(retriever.encoder, index), 2.0)
-    assert follower.mentioned(Query(TOLD, (Fact("s", 0, "Split", "It rains."),))) == {"p3": "s"}
-    assert follower.mentioned(Query(TOLD, (Fact("u", -1, "Unsplit", unsplit.text),))) == {"p2": "u"}
+    boosting = MentionBoost(Retriever(retriever.encoder, index), 2.0)
+    assert boosting.mentioned(Query(PLAIN, (Fact("s", 0, "Split", "It rains."),))) == {"p3": "s"}
+    assert boosting.mentioned(Query(PLAIN, (Fact("u", -1, "Unsplit", unsplit.text),))) == {"p2": "u"}
 
 
 def test_facts_of_passages_outside_the_index_are_skipped(retriever: Retriever) -> None:
     mine = Fact("my own", 0, "Vardal", "Vardal lies on the Grey Fjord.")
-    follower = MentionBoost(retriever, LOUD)
-    assert follower.mentioned(Query(TOLD, (mine,))) == {}
-    assert follower.mentioned(Query(TOLD, (mine, FIRST))) == {"p5": "p0", "p1": "p0"}
-    (found,) = follower.retrieve([Query(TOLD, (mine,))], 3)
-    assert (found.ranking, found.mentioned) == (retriever.search(Query(TOLD, (mine,)), 3), {})
+    boosting = MentionBoost(retriever, LOUD)
+    assert boosting.mentioned(Query(PLAIN, (mine,))) == {}
+    assert boosting.mentioned(Query(PLAIN, (mine, FIRST))) == {"p5": "p0", "p1": "p0"}
+    (found,) = boosting.retrieve([Query(PLAIN, (mine,))], 3)
+    assert (found.ranking, found.mentioned) == (retriever.search(Query(PLAIN, (mine,)), 3), {})
 
 
 # What comes
@@ -124,7 +124,7 @@ def test_scores_are_those_of_a_plain_search_and_the_bonus(
     assert found.ranking.hits == raised(retriever, query, bonus, k)
 
 
-def test_what_came_is_told_with_what_names_it(retriever: Retriever) -> None:
+def test_mentioned_passages_are_listed_with_their_source(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST, SECOND))
     (all_of_them,) = MentionBoost(retriever, LOUD).retrieve([query], 8)
     assert all_of_them.mentioned == {"p0": CLAIM, "p5": "p0", "p1": "p0", "p6": "p2", "p3": "p2"}
@@ -133,7 +133,7 @@ def test_what_came_is_told_with_what_names_it(retriever: Retriever) -> None:
     assert some.mentioned == {pid: all_of_them.mentioned[pid] for pid in some.ranking.pids}
 
 
-def test_a_passage_that_is_excluded_does_not_come_for_its_name(retriever: Retriever) -> None:
+def test_a_mention_does_not_bring_back_an_excluded_passage(retriever: Retriever) -> None:
     query = Query(MAYOR, (FIRST,))
     (found,) = MentionBoost(retriever, LOUD).retrieve([query], 8, SearchOptions(exclude=[["p0", "p5"]]))
     assert sorted(found.ranking.pids) == ["p1", "p2", "p3", "p4", "p6", "p7"]
@@ -150,11 +150,11 @@ def test_other_options_are_those_of_a_search(retriever: Retriever) -> None:
 
 
 def test_many_queries_come_out_as_each_alone(retriever: Retriever) -> None:
-    queries, follower = [query for query, _ in NAMED.values()], MentionBoost(retriever, 0.5)
+    queries, boosting = [query for query, _ in NAMED.values()], MentionBoost(retriever, 0.5)
     exclude = [["p1"] if number % 2 else [] for number in range(len(queries))]
-    together = follower.retrieve(queries, 4, SearchOptions(exclude=exclude))
+    together = boosting.retrieve(queries, 4, SearchOptions(exclude=exclude))
     for query, without, found in zip(queries, exclude, together, strict=True):
-        (alone,) = follower.retrieve([query], 4, SearchOptions(exclude=[without]))
+        (alone,) = boosting.retrieve([query], 4, SearchOptions(exclude=[without]))
         assert found.ranking.pids == alone.ranking.pids
         assert (found.mentioned, found.encoded_query, found.tokens) == (
             alone.mentioned,
@@ -163,10 +163,10 @@ def test_many_queries_come_out_as_each_alone(retriever: Retriever) -> None:
         )
         assert [hit.score for hit in found.ranking] == pytest.approx([hit.score for hit in alone.ranking], abs=1e-4)
     assert any(found.mentioned for found in together)
-    assert follower.retrieve([], 4) == []
+    assert boosting.retrieve([], 4) == []
 
 
-def test_looking_for_names_has_its_seconds(retriever: Retriever) -> None:
+def test_finding_mentions_is_timed(retriever: Retriever) -> None:
     (found,) = MentionBoost(retriever, 2.0).retrieve([Query(MAYOR)], 3)
     assert found.seconds.keys() == {"name", "encode", "search"}
     assert all(spent > 0 for spent in found.seconds.values())

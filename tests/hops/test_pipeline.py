@@ -99,7 +99,7 @@ def test_a_run_ends_with_min_passages(hops: int, options: dict[str, Any]) -> Non
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts={TEACHES: 1.0, STANDS: -1.0, MAYOR: -1.5})
     settings: dict[str, Any] = {"keep": -2.0, "final": 0.0, "min_passages": 2}
     (trace,) = traces(chain(), condenser(reading, **settings), [1] * hops, **options)
-    assert places(trace) == PLACES[:2], "of two doubtful facts the better one"
+    assert places(trace) == PLACES[:2], "of two borderline facts the better one"
     (merged,) = hybrid([1] * hops, left=condenser(reading, **settings), **options)
     assert merged.facts == trace.facts
 
@@ -152,7 +152,7 @@ def test_a_corpus_without_sentences_gives_no_facts_and_no_trouble() -> None:
 
 
 def test_more_facts_than_a_model_can_read_run_through() -> None:
-    """Forty facts a hop are some 500 tokens more each time; what the models cannot hold gives way, the facts stand."""
+    """Forty facts a hop are some 500 tokens more each time; what the models cannot hold gives way, the facts stay."""
     corpus = numbered(3, sentences=40)
     known = dict.fromkeys((text for passage in corpus for text in passage.sentences), 1.0)
     reading = ScriptedCrossEncoder(sentences=known, facts=known, verifier=lambda row: [[1.0, 0.0]] * len(row.places))
@@ -230,8 +230,8 @@ def test_the_reader_sees_borderline_facts_that_are_not_reported() -> None:
     (trace,) = read_outcomes(last, Listening())
     assert (places(last[0]), [(fact.pid, fact.sid) for fact in last[0].borderline]) == (PLACES[:1], PLACES[1:])
     assert [(fact.pid, fact.sid) for fact in seen[0].facts] == PLACES
-    assert places(trace) == [PLACES[0], PLACES[2]], "the fact that the answer stands in stands"
-    assert Prediction.of_trace(last[0]).facts == last[0].facts, "what is doubtful is not judged"
+    assert places(trace) == [PLACES[0], PLACES[2]], "the fact with the answer is reported"
+    assert Prediction.of_trace(last[0]).facts == last[0].facts, "borderline facts are not evaluated"
     assert Trace.from_json(json.loads(json.dumps(trace.to_json(judgements=True)))) == trace
 
 

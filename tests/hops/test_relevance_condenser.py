@@ -44,10 +44,10 @@ def test_at_most_max_facts_stand_and_old_ones_stay() -> None:
 
 def test_every_judgement_has_its_scores_and_its_reason() -> None:
     condensed = condense(*CORPUS[:3], facts=facts_of(("p4", 0)), hop=2, pool=4, max_facts=3)
-    told = {
+    found = {
         (judged.pid, judged.sid): (judged.sentence_score, judged.kept, judged.reason) for judged in condensed.judgements
     }
-    assert told == {
+    assert found == {
         ("p4", 0): (None, True, "kept before"),
         ("p2", 1): (3.0, True, "above the threshold"),
         ("p0", 1): (2.0, True, "above the threshold"),
@@ -56,7 +56,7 @@ def test_every_judgement_has_its_scores_and_its_reason() -> None:
         ("p1", 0): (-5.0, False, "not among the best 4 sentences of the hop"),
         ("p2", 0): (-5.0, False, "not among the best 4 sentences of the hop"),
     }
-    assert len(condensed.judgements) == len(told)
+    assert len(condensed.judgements) == len(found)
     assert all(judged.fact_score is None for judged in condensed.judgements), "there is no second stage"
 
 

@@ -69,6 +69,9 @@ def test_options_reach_the_index(retriever: Retriever) -> None:
     assert retriever.search(CLAIM, 8, allow=best[3:5]).pids == best[3:5]
     (raised,) = retriever.search_many([CLAIM], 8, boosted=[[best[-1]]], boost=1000.0)
     assert raised.pids == (best[-1], *best[:-1])
+    assert retriever.search(CLAIM, 8, boosted=[best[-1]], boost=1000.0) == raised
+    with pytest.raises(QueryError, match="where ids are expected"):
+        retriever.search(CLAIM, boosted=best[-1], boost=1000.0)
 
 
 def test_passages_are_read_together(retriever: Retriever) -> None:

@@ -143,7 +143,7 @@ def test_a_real_trace_goes_to_json_and_back(baleen: Baleen, pipeline: str) -> No
         check_schema(trace.to_json())
 
 
-def test_every_stage_tells_its_seconds_and_tokens(baleen: Baleen) -> None:
+def test_every_stage_has_its_seconds_and_tokens(baleen: Baleen) -> None:
     for pipeline, stages in (("condense", {"sentences", "facts"}), ("rerank", {"reranker"})):
         trace = baleen.verify(CLAIM, pipeline=pipeline)
         assert trace.seconds.keys() == {"read"}
@@ -305,6 +305,13 @@ def test_a_warm_system_loads_nothing_more(home: Path, loads: list[Path], monkeyp
     assert (len(loads), asked) == (1, [1, 1, 1])
     system.warm("ask")
     assert (len(loads), asked[3:]) == (1, [1, 1])
+
+
+def test_a_model_without_readers_is_warmed_for_its_hops(home: Path, loads: list[Path]) -> None:
+    components = dict.fromkeys(("sentences", "facts"), "reading")
+    system = Baleen(ModelFolder(home / "model", components, SETTINGS), Retriever.load(home / "model", home / "index"))
+    system.warm()
+    assert loads == [home / "model" / "reading"]
 
 
 def test_warming_refuses_a_task_without_its_reader(home: Path) -> None:

@@ -684,6 +684,18 @@ def test_verify_finds_altered_files(root: Path) -> None:
     assert index.verify() == len(list(index.manifest.files()))
 
 
+def test_verify_checks_the_newest_state_and_keeps_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = Index.open(root), Index.open(root)
+    writer.add(passages_of({"ice": "frost"}), ENCODER)
+    outdated, read = [writer.manifest], format.read_manifest
+    writer.compact()  # removes the files of the state before
+    monkeypatch.setattr(format, "read_manifest", lambda root: outdated.pop() if outdated else read(root))
+    assert reader.verify() == len(list(writer.manifest.files()))
+    assert not outdated
+    assert "ice" not in reader
+    assert_holds(reader, TEXTS)
+
+
 def test_a_corrupt_index_can_be_overwritten(root: Path) -> None:
     (root / format.MANIFEST).write_text("{")
     with pytest.raises(IndexCorruptError, match="rebuild the index"):

@@ -56,6 +56,22 @@ def test_an_unknown_option_is_a_type_error() -> None:
         SearchOptions(wher={})
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"probes": 0}, "probes = 0 should be at least 1"),
+        ({"candidates": "40"}, "candidates = '40' should be at least 1"),
+        ({"refined": 1.5}, "refined = 1.5 should be at least 1"),
+        ({"boost": float("nan")}, "boost = nan should be a finite number"),
+        ({"boost": "2"}, "boost = '2' should be a finite number"),
+        ({"focus": [32]}, r"focus = \[32\] should be a pair"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SearchOptions(**given)
+
+
 def test_a_string_is_refused_as_a_list_of_ids() -> None:
     for options in ({"exclude": "sea"}, {"exclude": ["sea"]}, {"boosted": ["sea"]}, {"allow": "sea"}):
         with pytest.raises(QueryError, match="one string, 'sea', where ids are expected"):

@@ -88,6 +88,14 @@ def test_settings_of_format_version_1_get_their_new_names(tmp_path: Path, given:
     )
 
 
+def test_old_names_beside_new_ones_are_kept_to_be_refused(tmp_path: Path) -> None:
+    settings = {
+        "condenser": {"threshold": 0.5, "keep": 1.0, "least_passages": 2, "min_passages": 1},
+        "run": {"named_bonus": 8.0, "mention_boost": 2.0},
+    }
+    assert read_model(described(tmp_path, components={}, settings=settings)).settings == settings
+
+
 @pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_another_version_of_the_format_is_refused(tmp_path: Path, version: Any) -> None:
     with pytest.raises(CheckpointError, match=f"format version {version!r}, expected at most 2"):

@@ -19,7 +19,7 @@ from baleen.hops.config import Pipeline, RunConfig, RunOptions
 if TYPE_CHECKING:
     from baleen.system import Baleen
 
-PrecisionName = Literal["float32", "bfloat16", "int8"]  # devices.Precision, without importing torch
+PrecisionName = Literal["float32", "bfloat16", "int8"]  # models.device.Precision, without importing torch
 HOPS = "Hops"  # panels of --help
 FILES = "Files"
 
@@ -169,7 +169,9 @@ class HopOptions:
     keep: Annotated[
         float | None,
         typer.Option(
-            help="Minimum fact score to stay in the query.", show_default="the model's, or 0", rich_help_panel=HOPS
+            help="Minimum fact score to stay in the query.",
+            show_default="the model's, or the lowest given, or 0",
+            rich_help_panel=HOPS,
         ),
     ] = None
     read: Annotated[
@@ -184,7 +186,7 @@ class HopOptions:
         float | None,
         typer.Option(
             help="Minimum fact score to be reported.",
-            show_default="the model's, or that of --keep",
+            show_default="the model's, or the highest given, or 0",
             rich_help_panel=HOPS,
         ),
     ] = None

@@ -17,7 +17,7 @@ TaskName = Literal["verify", "ask"]
 
 @dataclass(frozen=True)
 class Task:
-    """What to do with a text: what it is called, which component reads its facts, and the kind of outcome."""
+    """What to do with a text: the noun for it, the component that reads its facts, and the kind of outcome."""
 
     name: TaskName
     noun: str
@@ -88,8 +88,8 @@ class CondenserConfig:
             if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
                 raise ConfigError(f"{name} = {value!r}, which should be a finite number")
         if list(self._given.values()) != sorted(self._given.values()):
-            told = ", ".join(f"{name} = {value:g}" for name, value in self._given.items())
-            raise ConfigError(f"{told}; expected keep <= read <= final")
+            found = ", ".join(f"{name} = {value:g}" for name, value in self._given.items())
+            raise ConfigError(f"{found}; expected keep <= read <= final")
 
     @property
     def thresholds(self) -> Thresholds:

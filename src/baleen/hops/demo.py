@@ -117,6 +117,7 @@ def untrained_model() -> Path:
     if found is not None:
         return found
     folder = search_roots()[-1] / MODEL
+    log.info("making an untrained model of %s and %s", BACKBONE, CROSS_ENCODER)
     write_untrained(folder, small_backbone(BACKBONE), small_backbone(CROSS_ENCODER))
     return folder
 

@@ -105,10 +105,16 @@ class Retriever:
         return pinned
 
     def search(
-        self, query: Query | str, k: int = 10, *, exclude: Collection[str] = (), **options: Unpack[CommonSearchOptions]
+        self,
+        query: Query | str,
+        k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        boosted: Collection[str] = (),
+        **options: Unpack[CommonSearchOptions],
     ) -> Ranking:
         """The k best passages for a query and its facts."""
-        return self.search_many([query], k, exclude=[exclude], **options)[0]
+        return self.search_many([query], k, exclude=[exclude], boosted=[boosted], **options)[0]
 
     def search_many(
         self, queries: Sequence[Query | str], k: int = 10, **options: Unpack[BatchSearchOptions]

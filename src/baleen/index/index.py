@@ -221,10 +221,12 @@ class Index:
         return (merge_segments(self.root, f"{format.generation_name(generation)}/{name}", segments),)
 
     def verify(self) -> int:
-        """Check every file of the newest state against its checksum; return the number of files."""
+        """Check every file of the newest state against its checksum; return the number of files.
+
+        The state of this object stays as it is.
+        """
         while True:
             manifest = format.read_manifest(self.root)
-            self._snapshot = self._snapshot.successor(manifest)
             try:
                 return self._verify(manifest)
             except IndexCorruptError:

@@ -11,6 +11,7 @@ Queries arrive as vectors, so a query is encoded once for any number of shards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -66,17 +67,22 @@ class SearchOptions(Record):
     refined: int | None = None
 
     def __post_init__(self) -> None:
+        boost: Any = self.boost
+        focus: Any = self.focus
         for name in ("probes", "candidates", "refined"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} = {value} should be at least 1")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise ConfigError(f"{name} = {value!r} should be at least 1")
+        if not (isinstance(boost, int | float) and math.isfinite(boost)):
+            raise ConfigError(f"boost = {boost!r} should be a finite number")
         for name in ("exclude", "boosted"):
             object.__setattr__(self, name, tuple(map(_ids, reject_string(getattr(self, name), "ids"))))
         if self.allow is not None:
             object.__setattr__(self, "allow", _ids(self.allow))
-        if self.focus is not None:
-            claim, facts = self.focus
-            object.__setattr__(self, "focus", (claim, facts))
+        if focus is not None:
+            if len(focus) != 2:
+                raise ConfigError(f"focus = {focus!r} should be a pair: matches of the claim, and of the facts")
+            object.__setattr__(self, "focus", tuple(focus))
         object.__setattr__(self, "where", {key: _listed(value) for key, value in (self.where or {}).items()})
 
     def check(self, queries: int) -> None:

@@ -85,10 +85,13 @@ def read_model(root: Path) -> ModelFolder:
 
 
 def migrate_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Settings of format version 1 under their names of today."""
-    migrated = {stage: {RENAMED.get(key, key): value for key, value in own.items()} for stage, own in settings.items()}
+    """Settings of format version 1 under their names of today; a setting given by both names is left to be refused."""
+    migrated = {
+        stage: {key if RENAMED.get(key) in own else RENAMED.get(key, key): value for key, value in own.items()}
+        for stage, own in settings.items()
+    }
     condenser, run = migrated.get("condenser", {}), migrated.get("run", {})
-    if "threshold" in condenser:
+    if "threshold" in condenser and condenser.keys().isdisjoint(("keep", "read", "final")):
         condenser |= _thresholds(condenser.pop("threshold"))
     if run.get("ranked_by") == "reading":
         run["ranked_by"] = "evidence"
