@@ -20,7 +20,6 @@ from baleen.training.hop_order.supervision import (
     State,
     Step,
     Supervised,
-    final_round_depths,
     first_sentences,
     gather,
     latent_hop,
@@ -87,15 +86,6 @@ class TestPartlyFound:
         one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
         none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)
         assert partly_found(one, passages) == partly_found(none, passages) == []
-
-
-class TestDepths:
-    def test_depths_are_the_papers(self) -> None:
-        assert final_round_depths(4) == (10, 10, 10, None)
-        assert final_round_depths(2) == (10, None)
-
-    def test_a_single_hop_takes_all(self) -> None:
-        assert final_round_depths(1) == (None,)
 
 
 class TestFirstHop:
@@ -380,11 +370,9 @@ class TestInspection:
                 HopSummary(hop=2, claims=1, without=0, fallbacks=0, golds=1, facts=2, median_rank=1.0),
             ),
         )
-        assert summary.share_found == 0.75
 
     def test_summary_of_no_reports_is_zero(self) -> None:
         assert report.summarise([]) == Summary(0, 0, 0, 0, ())
-        assert report.summarise([]).share_found == 0.0
 
     def test_orders_are_read_from_reports(self) -> None:
         assert report.orders(reversed(self.lines())) == {"q": (("p0",), ("p1",)), "r": (("p5",),)}

@@ -43,7 +43,6 @@ from baleen.training.hop_order.supervision import (
     State,
     Step,
     Supervised,
-    final_round_depths,
     gather,
     partly_found,
     start,
@@ -121,7 +120,7 @@ class HopOrderTraining:
 
     def _supervise_hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
         """Rank every query, and save the positives, negatives and expanded query of each."""
-        depth = final_round_depths(self.hops, self.plan.positive_depth)[turn - 1]
+        depth = self.plan.positive_depth if turn < self.hops else None  # the last hop takes all that are left
         steps = list(self._supervised(self._ranker(turn), self._states(turn), depth))
         reports = [inspect(step, self.data.passage) for step in steps]
         self.run.write(steps, folder / "steps.jsonl.gz")

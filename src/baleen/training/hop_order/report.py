@@ -69,10 +69,6 @@ class Summary(Record):
     found: int
     hops: tuple[HopSummary, ...]
 
-    @property
-    def share_found(self) -> float:
-        return self.found / self.golds if self.golds else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement(Record):
