@@ -22,7 +22,6 @@ from baleen.models.markup import passage_text
 from baleen.models.tokens import token_batches
 
 LENGTH = 512
-BGE_INSTRUCTION = "Represent this sentence for searching relevant passages: "
 _CHUNK = 2048  # texts sorted by length together
 
 
