@@ -29,6 +29,7 @@ import torch
 from baleen.core.config import to_mapping
 from baleen.core.errors import DatasetError
 from baleen.core.files import read_records
+from baleen.core.parallel import chunks
 from baleen.core.types import Ranking
 from baleen.models.checkpoint import AVERAGED, FORMATS, read_json, resolve_folder
 from baleen.models.encoder import Encoder
@@ -221,8 +222,7 @@ class HopOrderTraining:
 
     def _ranked(self, stage: str, states: Sequence[State]) -> Iterator[tuple[State, Ranking]]:
         """Every state with the ranking of its query."""
-        for first in range(0, len(states), QUERIES_AT_ONCE):
-            part = states[first : first + QUERIES_AT_ONCE]
+        for part in chunks(states, QUERIES_AT_ONCE):
             yield from zip(part, self._rank(self.indexes.of(stage), part, self.plan.negative_depth), strict=True)
 
     def _rank(
