@@ -380,7 +380,7 @@ class TestInspection:
     def test_agreement_counts_claims_hops_and_pairs(self) -> None:
         latent = {"a": (("1",), ("2",), ("3",)), "b": (("4", "5"),), "c": (("6",),)}
         heuristic = {"a": (("1",), ("3",), ("2",)), "b": (("4", "5"),), "d": (("7",),)}
-        # Of a: 1 alone stands in the same hop, and 2 and 3 are the pair that is turned round.
+        # Of a: only 1 is in the same hop, and the pair of 2 and 3 is reversed.
         assert report.agreement(latent, heuristic) == OrderAgreement(
             claims=2, identical=1, golds=5, same_hop=3, pairs=4, same_pairs=3
         )
@@ -414,7 +414,7 @@ def check(steps: list[Step], example: Example) -> None:
         assert (record.hop, step.state.hop) == (number, number + 1)
         assert set(record.positives) <= before, "positives are gold passages that no hop has taken"
         assert not set(record.negatives) & set(example.gold), "negatives are never gold"
-        assert set(step.state.remaining) == before - set(record.positives), "what is left shrinks by the positives"
+        assert set(step.state.remaining) == before - set(record.positives), "the positives are removed"
         assert len(step.facts) <= 5
         assert {fact.pid for fact in step.facts} == set(record.positives), "every positive says something"
         assert step.state.query.facts == record.query.facts + step.facts

@@ -83,7 +83,6 @@ def rerank_metrics(cross_encoder: CrossEncoder, records: Sequence[RerankExample]
 
 
 def verdict_metrics(cross_encoder: CrossEncoder, records: Sequence[VerdictExample]) -> Measured:
-    """Accuracy."""
     verdicts = Verifier(cross_encoder).read([record.query for record in records])
     return {"metric": _mean([verdict.label == record.label for record, verdict in zip(records, verdicts, strict=True)])}
 

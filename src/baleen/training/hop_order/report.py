@@ -88,7 +88,6 @@ class OrderAgreement(Record):
 
 
 def inspect(step: Step, passages: Lookup) -> HopReport:
-    """The report of one hop."""
     supervised, state = step.supervised, step.state
     found = tuple(FoundPassage(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
     return HopReport(
