@@ -42,14 +42,14 @@ def main() -> None:
     parser.add_argument("--focus", nargs="+", default=FOCUSES, help="N-hat,L-hat to compare")
     arguments = parser.parse_args()
     try:
-        world = sample(arguments.corpus, arguments.questions, arguments.sample)
+        data = sample(arguments.corpus, arguments.questions, arguments.sample)
         with tempfile.TemporaryDirectory() as folder:
             encoder = Encoder.load(arguments.model)
-            passages = with_neighbours(world, arguments.corpus, arguments.near)
+            passages = with_neighbours(data, arguments.corpus, arguments.near)
             print(f"{len(passages):,} passages\n", flush=True)
             index = Index.build(Path(folder) / "index", passages, encoder, total=len(passages))
             depths = [int(depth) for depth in arguments.depths.split(",")]
-            print_table(world, Retriever(encoder, index), [read_focus(each) for each in arguments.focus], depths)
+            print_table(data, Retriever(encoder, index), [read_focus(each) for each in arguments.focus], depths)
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
 
@@ -59,24 +59,24 @@ def read_focus(given: str) -> Focus:
     return claim, facts
 
 
-def print_table(world: TrainingData, retriever: Retriever, focuses: Sequence[Focus], depths: Sequence[int]) -> None:
-    datasets = list(dict.fromkeys(question.dataset for question in world.train))
+def print_table(data: TrainingData, retriever: Retriever, focuses: Sequence[Focus], depths: Sequence[int]) -> None:
+    datasets = list(dict.fromkeys(question.dataset for question in data.train))
     print(f"| N-hat, L-hat | {' | '.join(datasets)} |\n| --- | {' | '.join('---' for _ in datasets)} |")
     for focus in focuses:
-        cells = [reach(world, retriever, dataset, focus, depths) for dataset in datasets]
+        cells = [reach(data, retriever, dataset, focus, depths) for dataset in datasets]
         print(
             f"| {', '.join('all' if each is None else str(each) for each in focus)} | {' | '.join(cells)} |", flush=True
         )
 
 
-def reach(world: TrainingData, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
+def reach(data: TrainingData, retriever: Retriever, dataset: str, focus: Focus, depths: Sequence[int]) -> str:
     """Percentages after each hop: `61.0 / 92.8 / 95.8 / 95.8`."""
 
     def search(states: Sequence[State], depth: int, seen: Sequence[Sequence[str]]) -> list[Ranking]:
         return retriever.search_many([state.query for state in states], depth, exclude=seen, focus=focus)
 
-    examples = [question.example for question in world.train if question.dataset == dataset]
-    hops = oracle_hops(examples, search, world.passage, depths, likely_sentences(world.passage))
+    examples = [question.example for question in data.train if question.dataset == dataset]
+    hops = oracle_hops(examples, search, data.passage, depths, likely_sentences(data.passage))
     return " / ".join(f"{100 * hop.all_found:.1f}" for hop in hops)
 
 

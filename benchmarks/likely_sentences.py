@@ -31,16 +31,16 @@ def main() -> None:
     sources = tuple(Source(*each.split(":", 1)) for each in arguments.questions)
     plan = CollectionPlan("corpus", tuple(arguments.corpus), sources, sample=1)
     try:
-        world = load_training_data([plan], Path(), "drop")
+        data = load_training_data([plan], Path(), "drop")
     except BaleenError as error:
         parser.exit(error.exit_code, f"{error}\n")
-    print_table(world, [source.dataset for source in sources])
+    print_table(data, [source.dataset for source in sources])
 
 
-def print_table(world: TrainingData, datasets: Sequence[str]) -> None:
-    methods, rows = [likely_sentences(world.passage, most=1), first_sentences(1)], []
+def print_table(data: TrainingData, datasets: Sequence[str]) -> None:
+    methods, rows = [likely_sentences(data.passage, most=1), first_sentences(1)], []
     for dataset in datasets:
-        found = list(known_passages(world, [each for each in world.train if each.dataset == dataset]))
+        found = list(known_passages(data, [each for each in data.train if each.dataset == dataset]))
         shares = [
             f"{100 * sum(is_gold(method, *each) for each in found) / max(1, len(found)):.1f} %" for method in methods
         ]
@@ -48,10 +48,10 @@ def print_table(world: TrainingData, datasets: Sequence[str]) -> None:
     print(markdown_table(["dataset", "gold passages", "likeliest sentence is gold", "first sentence is gold"], rows))
 
 
-def known_passages(world: TrainingData, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
+def known_passages(data: TrainingData, questions: Sequence[Question]) -> Iterator[tuple[Example, Passage]]:
     for example in (question.example for question in questions):
         for pid in sorted({pid for pid, _ in example.facts}):
-            passage = world.passage(pid)
+            passage = data.passage(pid)
             if sum(bool(sentence.strip()) for sentence in passage.sentences) > 1:
                 yield example, passage
 

@@ -35,8 +35,8 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         corpus.check_writable(arguments.out)
-        world = sample(arguments.corpus, arguments.questions, arguments.sample)
-        found = (replace(each, pid=bare(each.pid)) for each in with_neighbours(world, arguments.corpus, arguments.near))
+        data = sample(arguments.corpus, arguments.questions, arguments.sample)
+        found = (replace(each, pid=bare(each.pid)) for each in with_neighbours(data, arguments.corpus, arguments.near))
         before = corpus.read_passages([arguments.beside]) if arguments.beside else ()
         written = corpus.write_passages({passage.pid: passage for passage in (*before, *found)}.values(), arguments.out)
         print(f"{arguments.out}: {written:,} passages")
@@ -53,12 +53,12 @@ def sample(files: Sequence[str], questions: Sequence[str], size: int) -> Trainin
     return load_training_data([CollectionPlan(NAME, tuple(files), sources, sample=size)], Path(), "drop")
 
 
-def with_neighbours(world: TrainingData, files: Sequence[str], near: int) -> list[Passage]:
+def with_neighbours(data: TrainingData, files: Sequence[str], near: int) -> list[Passage]:
     """The sample, and the top `near` passages of the whole corpus for each question."""
-    chosen = {pid: world.passages[pid] for pid in world.pids[NAME]}
+    chosen = {pid: data.passages[pid] for pid in data.pids[NAME]}
     if near:
         everything = {f"{NAME}/{passage.pid}": passage for passage in corpus.read_passages(files)}
-        rankings = BM25(everything.values()).rank([question.example.text for question in world.train], near)
+        rankings = BM25(everything.values()).rank([question.example.text for question in data.train], near)
         for pid in (f"{NAME}/{pid}" for ranking in rankings for pid in ranking.pids):
             chosen[pid] = replace(everything[pid], pid=pid)
     return list(chosen.values())

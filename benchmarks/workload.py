@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from baleen.core.parallel import available_cores
+from baleen.core.parallel import available_cores, chunks
 from baleen.core.types import Passage, Query
 from baleen.core.vectors import PassageVectors, QueryVectors
 from baleen.data import corpus
@@ -255,8 +255,7 @@ class RealVectors:
         yield self._vectors
 
     def encode_passages(self, passages: Iterable[Passage]) -> Iterator[Batch]:
-        source = iter(passages)
-        while batch := list(islice(source, CHUNK)):
+        for batch in chunks(passages, CHUNK):
             yield batch, PassageVectors.of([self._vectors[self._rows[passage.pid]] for passage in batch])
 
 

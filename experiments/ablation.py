@@ -236,7 +236,9 @@ def read_ablation(path: Path, rows: Sequence[str] | None = None, limit: int | No
     settings = from_mapping(AblationSettings, read_settings(path).get(ABLATION, {}), f"{path}: {ABLATION}")
     plan = read_plan(path)
     try:
-        return AblationPlan(plan, replace(settings, rows=tuple(rows or settings.rows), limit=limit or settings.limit))
+        return AblationPlan(
+            plan, replace(settings, rows=tuple(rows or settings.rows), limit=settings.limit if limit is None else limit)
+        )
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
@@ -294,8 +296,8 @@ class Ablation:
         """Claim the folder; rows of other readers, bits or passages would not be comparable."""
         settings, file = self.plan.settings, self.folder / SETTINGS
         shared = {"readers": settings.readers, "lender": settings.lender, "bits": settings.bits}
-        before: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {**shared, "corpora": {}}
-        known: dict[str, str] = before["corpora"]
+        before: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else shared
+        known: dict[str, str] = before.get("corpora", {})
         for name, value in shared.items():
             if before.get(name) != value:
                 raise ConfigError(

@@ -19,7 +19,7 @@ from baleen.evaluation.results import Prediction, Result
 from baleen.evaluation.scoring import CUTOFFS, Scorer
 from baleen.evaluation.statistics import summarize
 from baleen.evaluation.submission import submission, write_submission
-from baleen.evaluation.trec import read_qrels, read_run, write_qrels, write_run
+from baleen.evaluation.trec import read_run, write_qrels, write_run
 
 
 def hit_list(*pids: str) -> Ranking:
@@ -48,10 +48,9 @@ def test_somebodys_run_is_ordered_by_score_and_then_by_rank(tmp_path: Path) -> N
     assert read_run(run)["q1"] == Ranking((Hit("b", 70.0), Hit("a", 0.5), Hit("c", 0.5), Hit("d", 0.5)))
 
 
-def test_qrels_come_back(tmp_path: Path) -> None:
+def test_qrels_have_a_line_for_each_gold_passage(tmp_path: Path) -> None:
     write_qrels([Example("q1", "x", ("p1", "p2")), Example("q2", "x")], tmp_path / "qrels")
     assert (tmp_path / "qrels").read_text() == "q1 0 p1 1\nq1 0 p2 1\n"
-    assert read_qrels(tmp_path / "qrels") == {"q1": {"p1": 1, "p2": 1}}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from baleen.core.types import Passage, Query
 from baleen.evaluation.baselines.baseline import BaselineConfig, open_baseline
 from baleen.evaluation.baselines.bm25 import BM25
 from baleen.evaluation.baselines.colbert import ColBERT, IndexedColBERT
-from baleen.evaluation.baselines.dense import BGE_INSTRUCTION, Dense, SingleVectorEncoder
+from baleen.evaluation.baselines.dense import Dense, SingleVectorEncoder
 from baleen.evaluation.collection import Corpus, IndexedCorpus
 from baleen.hops.retriever import Retriever
 from baleen.index.index import Index
@@ -103,9 +103,10 @@ def test_dense_compares_vectors_at_cls(home: Path) -> None:
         return hidden / hidden.norm()
 
     encoder = SingleVectorEncoder(folder, "cpu")
-    baseline = Dense(CORPUS, encoder, BGE_INSTRUCTION)
+    instruction = "Represent this sentence for searching relevant passages: "
+    baseline = Dense(CORPUS, encoder, instruction)
     for text, ranking in zip(TEXTS, baseline.rank(TEXTS, 5), strict=True):
-        query = vector(BGE_INSTRUCTION + text)
+        query = vector(instruction + text)
         scores = {p.pid: float(query @ vector(f"{p.title} | {p.text}")) for p in CORPUS}
         assert len(ranking) == 5
         assert [hit.score for hit in ranking] == pytest.approx(

@@ -125,7 +125,7 @@ def test_the_same_seed_gives_the_same_heads(backbone: Path, cross_encoder: Cross
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
     again, other = (CrossEncoder.from_backbone(backbone, seed=seed, dtype=torch.float32) for seed in (0, 1))
-    assert torch.equal(torch.random.get_rng_state(), before), "nobody else's dice are thrown"
+    assert torch.equal(torch.random.get_rng_state(), before), "the global generator is unchanged"
     assert_same_scores(again, cross_encoder)
     assert not np.allclose(scores_of(other)["sentences"], scores_of(cross_encoder)["sentences"], atol=1e-3)
 

@@ -58,7 +58,7 @@ def edit(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-# What is stored, and what comes back
+# Storing and restoring
 
 
 def test_enough_directions_bring_all_of_a_matrix_back() -> None:

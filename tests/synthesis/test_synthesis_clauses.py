@@ -93,7 +93,7 @@ class TestClauses:
 
 class TestStandsAlone:
     @pytest.mark.parametrize("clause", ["was born in Ohio", "won the cup in 1938", 'wrote the novel "Dune"'])
-    def test_complete_clauses_stand_alone(self, clause: str) -> None:
+    def test_complete_clauses_are_accepted(self, clause: str) -> None:
         assert stands_alone(clause)
 
     @pytest.mark.parametrize(

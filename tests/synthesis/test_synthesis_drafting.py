@@ -70,7 +70,7 @@ class TestEveryDraft:
             assert draft.order[0] in draft.named
             assert all(names_any(draft.text, [graph().pages[number].name]) for number in draft.named)
 
-    def test_never_names_what_it_hides(self, kind: str, hops: int) -> None:
+    def test_hidden_pages_are_not_named(self, kind: str, hops: int) -> None:
         for draft in drafts(kind, hops):
             for number in draft.hidden:
                 assert not leaks(draft.text, graph().pages[number].name)

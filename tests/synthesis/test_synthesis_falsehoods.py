@@ -101,7 +101,7 @@ class TestRefuted:
                 assert OPPOSITES[old.strip(",")] == new.strip(",")
                 assert new.strip(",") not in graph().texts[one.page].split()
 
-    def test_a_comparison_is_turned_round(self) -> None:
+    def test_the_order_of_a_comparison_is_reversed(self) -> None:
         for true, false in refuted():
             if true.kind == COMPARISON:
                 assert false.how == ORDER

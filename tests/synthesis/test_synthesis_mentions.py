@@ -26,7 +26,7 @@ class TestName:
     def test_is_the_title(self) -> None:
         assert name_of("Salt Lantern").text == "Salt Lantern"
 
-    def test_is_what_stands_before_the_title_s_bracket(self) -> None:
+    def test_is_the_title_without_its_bracket(self) -> None:
         name = name_of("Casino Royale (2006 film)")
         assert (name.text, name.beside) == ("Casino Royale", frozenset({"2006", "film"}))
 
@@ -71,7 +71,7 @@ class TestFinder:
         assert found(names, "She saw Mother! in Paris.") == [("Mother!", 0)]
         assert found(names, "Mother, she said, Mother.") == []
 
-    def test_a_name_of_several_titles_is_nobody_s(self) -> None:
+    def test_a_name_of_several_titles_is_ignored(self) -> None:
         assert found(finder("Mercury (planet)", "Mercury (element)"), "The planet Mercury is no element.") == []
         assert found(finder("Mercury", "Mercury (planet)"), "The planet Mercury.") == []
 
@@ -128,7 +128,7 @@ class TestShortForms:
     def test_unless_it_is_short_or_none(self, name: str) -> None:
         assert short_forms(name, f"She met {name}.", person=True) == []
 
-    def test_no_surname_of_what_is_no_person(self) -> None:
+    def test_only_people_have_a_surname(self) -> None:
         assert short_forms("Salt Lantern", "She saw Salt Lantern.", person=False) == []
 
     @pytest.mark.parametrize("bracket", ["(WHO)", "(the WHO)"])
@@ -162,7 +162,7 @@ NUMBERS = {"Ohio": 0, "Mara Ellwood": 1}
 
 
 class TestExplicit:
-    def test_titles_are_links_where_they_stand(self) -> None:
+    def test_titles_in_the_text_are_links(self) -> None:
         assert explicit(["Ohio", "Nowhere"], NUMBERS, "In Ohio and Nowhere.") == [Mention(3, 7, 0)]
 
     def test_pairs_are_a_text_and_a_title(self) -> None:

@@ -38,7 +38,7 @@ class TestNounOf:
 
 
 class TestDefinition:
-    def test_says_of_what_kind_a_page_is(self) -> None:
+    def test_finds_the_kind_of_a_page(self) -> None:
         page = page_of("Brenholt", "Brenholt (pop. 3,000) is a harbour town in Corvia.")
         assert (page.article, page.noun, page.kind, page.person) == ("a", "harbour town", "town", False)
         assert page.definition is not None
@@ -70,7 +70,7 @@ class TestPerson:
             ["Ada Roe (born 1931) is a film critic."],
         ],
     )
-    def test_is_told_by_a_birth_or_a_pronoun(self, sentences: list[str]) -> None:
+    def test_a_birth_or_a_pronoun_makes_a_person(self, sentences: list[str]) -> None:
         page = page_of("Ada Roe", *sentences)
         assert page.person
         assert page.which == "who"

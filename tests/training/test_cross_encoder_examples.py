@@ -313,7 +313,7 @@ def test_incomplete_evidence_misses_one_fact() -> None:
         ("p0", "p1", "p2"), ("p0", "p1"), ("p0", "p2"), ("p1", "p2")
     }  # fmt: skip
     alone = EvidencePools(lambda _: gold[:1], incomplete=1.0).pool(MAYOR)
-    assert alone.draw(np.random.default_rng(0)) == (gold[0],), "a fact that stands alone stays"
+    assert alone.draw(np.random.default_rng(0)) == (gold[0],), "a single gold fact is kept"
 
 
 def test_fixed_draws_depend_on_seed_and_example_alone() -> None:

@@ -52,12 +52,12 @@ SEA = CollectionPlan("sea", ("harbour.jsonl",), own("harbour_train"), own("harbo
 
 
 def test_equal_ids_of_two_collections_stay_distinct(root: Path) -> None:
-    world = load_training_data([TOWN, SEA], root)
-    assert world.passage("town/p0").title == "Lena Orlova"
-    assert world.passage("sea/p0").title == "Brigg"
-    assert world.pids["sea"] == ["sea/p0", "sea/p1"]
-    assert len(world.passages) == len(CORPUS) + len(HARBOUR)
-    assert [(q.example.qid, q.collection) for q in world.train] == [("town/own/1", "town"), ("sea/own/1", "sea")]
+    data = load_training_data([TOWN, SEA], root)
+    assert data.passage("town/p0").title == "Lena Orlova"
+    assert data.passage("sea/p0").title == "Brigg"
+    assert data.pids["sea"] == ["sea/p0", "sea/p1"]
+    assert len(data.passages) == len(CORPUS) + len(HARBOUR)
+    assert [(q.example.qid, q.collection) for q in data.train] == [("town/own/1", "town"), ("sea/own/1", "sea")]
 
 
 def test_gold_facts_and_order_get_collection_ids(root: Path) -> None:
@@ -71,9 +71,9 @@ def test_gold_facts_and_order_get_collection_ids(root: Path) -> None:
 def test_ids_may_contain_slashes(root: Path) -> None:
     corpus.write_passages([Passage.from_sentences("a/b", "Slash", ["It has one."])], root / "slash.jsonl")
     write(root / "slash_train.jsonl", {"id": "x/y", "text": "Which?", "gold": ["a/b"]})
-    world = load_training_data([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
-    assert world.train[0].example.gold == ("c/a/b",)
-    assert world.passage("c/a/b").title == "Slash"
+    data = load_training_data([CollectionPlan("c", ("slash.jsonl",), own("slash_train"))], root)
+    assert data.train[0].example.gold == ("c/a/b",)
+    assert data.passage("c/a/b").title == "Slash"
 
 
 def test_a_missing_gold_passage_fails_or_drops_its_question(root: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,9 +116,9 @@ def test_a_sample_is_fixed_and_has_every_gold_passage(root: Path) -> None:
 
     def kept(sample: int | None) -> list[int]:
         plan = CollectionPlan("pages", ("pages.jsonl",), own("asked"), sample=sample)
-        world = load_training_data([plan], root)
-        assert set(world.passages) == set(world.pids["pages"])
-        return [int(pid.removeprefix("pages/p")) for pid in world.pids["pages"]]
+        data = load_training_data([plan], root)
+        assert set(data.passages) == set(data.pids["pages"])
+        return [int(pid.removeprefix("pages/p")) for pid in data.pids["pages"]]
 
     ten = kept(10)
     assert len(ten) == 10
@@ -137,12 +137,12 @@ def test_unsearched_questions_add_no_searched_passages(root: Path) -> None:
     write(root / "asked.jsonl", {"id": 1, "text": "Which?", "gold": ["p31"]})
     write(root / "read.jsonl", {"id": 2, "text": "Which two?", "gold": ["p7", "p8"]})
     sources = (Source("own", "asked.jsonl"), Source("own", "read.jsonl", weight=0.5, searched=False))
-    world = load_training_data([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
-    assert [each.example.text for each in world.train] == ["Which?"]
-    assert [each.example.text for each in world.unsearched] == ["Which two?"]
-    assert world.pids == {"pages": ["pages/p31"]}
-    assert sorted(world.passages) == ["pages/p31", "pages/p7", "pages/p8"]
-    assert world.weights == {"pages/own/2": 0.5}
+    data = load_training_data([CollectionPlan("pages", ("pages.jsonl",), sources, sample=1)], root)
+    assert [each.example.text for each in data.train] == ["Which?"]
+    assert [each.example.text for each in data.unsearched] == ["Which two?"]
+    assert data.pids == {"pages": ["pages/p31"]}
+    assert sorted(data.passages) == ["pages/p31", "pages/p7", "pages/p8"]
+    assert data.weights == {"pages/own/2": 0.5}
 
 
 def test_samples_of_one_corpus_overlap_whatever_is_gold(root: Path) -> None:
@@ -192,9 +192,9 @@ def test_questions_have_the_weight_and_the_order_of_their_file(root: Path) -> No
     many(root, 3)
     files = Source("own", "many.jsonl", weight=0.25, order="given"), Source("own", "harbour_train.jsonl")
     write(root / "harbour_train.jsonl", {"id": "a", "text": "Off what?", "gold": ["p0"], "order": ["p0"], "seen": 1})
-    world = load_training_data([CollectionPlan("sea", ("harbour.jsonl",), files)], root)
-    assert world.weights == {f"sea/own/{number}": 0.25 for number in range(3)}
-    assert [question.ordered for question in world.train] == [True, True, True, False]
+    data = load_training_data([CollectionPlan("sea", ("harbour.jsonl",), files)], root)
+    assert data.weights == {f"sea/own/{number}": 0.25 for number in range(3)}
+    assert [question.ordered for question in data.train] == [True, True, True, False]
 
 
 def test_a_given_order_is_ignored_without_one_in_the_file(root: Path) -> None:

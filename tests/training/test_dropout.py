@@ -66,7 +66,7 @@ def test_none_keeps_the_dropout_rates() -> None:
 @pytest.mark.usefixtures("one_thread")
 def test_training_uses_the_given_dropout_rate(tmp_path: Path) -> None:
     own, _ = train(tmp_path / "own", toy=Toy(dropout=0.0))
-    told, task = train(tmp_path / "told", settings(dropout=0.0), toy=Toy(dropout=0.4))
+    without, task = train(tmp_path / "without", settings(dropout=0.0), toy=Toy(dropout=0.4))
     other, _ = train(tmp_path / "other", toy=Toy(dropout=0.4))
-    assert told.loss == own.loss != other.loss
+    assert without.loss == own.loss != other.loss
     assert task.toy.dropout.p == 0.4

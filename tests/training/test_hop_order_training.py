@@ -316,7 +316,7 @@ def test_kept_negatives_are_spread_over_all_ranks(passed: HopOrderTraining, tmp_
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
 
 
-def given_world(small: ToyWorld) -> TrainingData:
+def data_with_given_orders(small: ToyWorld) -> TrainingData:
     """Every third question keeps the order that the file gives."""
     data = toy_collection(small.folder, "ordered")
     train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(data.train)]
@@ -325,7 +325,7 @@ def given_world(small: ToyWorld) -> TrainingData:
 
 @pytest.mark.parametrize("order", ["latent", "heuristic"])
 def test_given_orders_are_kept_under_any_plan(order: str, small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
-    data = given_world(small)
+    data = data_with_given_orders(small)
     hop_order = start_run(passing_plan(backbone, order=order), HOPS, data, tmp_path)
     hop_order.train()
     truth, found = true_orders(small, data), orders(inspected(hop_order))

@@ -51,7 +51,7 @@ def test_sentences_with_words_of_the_question_are_likely() -> None:
 
 def test_naming_another_gold_passage_makes_a_sentence_likely() -> None:
     assert chosen("What of Lena Orlova?", "orlova") == [3]
-    assert chosen("What of Lena Orlova?", "orlova", "orlova") == [0], "nothing tells: the first one"
+    assert chosen("What of Lena Orlova?", "orlova", "orlova") == [0], "without a sign, the first one"
 
 
 def test_a_sentence_with_the_answer_is_likely() -> None:

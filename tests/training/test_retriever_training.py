@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from baleen.core.errors import ConfigError, TrainingError
 from baleen.core.types import Fact, Passage, Query
 from baleen.models.encoder import Encoder
 from baleen.models.tokens import EncoderConfig
+from baleen.training.hop_order.supervision import Supervised
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.logs import read_log
 from baleen.training.loop.prefetching import prefetch
@@ -34,27 +35,18 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 BY_PID = {passage.pid: passage for passage in CORPUS}
 
 
-@dataclass(frozen=True)
-class Record:
-    qid: str
-    hop: int
-    query: Query
-    positives: tuple[str, ...]
-    negatives: tuple[str, ...]
-
-
 def others(*pids: str) -> tuple[str, ...]:
     return tuple(pid for pid in BY_PID if pid not in pids)
 
 
 # Every passage is what its own title asks for.
-RECORDS = [Record(f"q{p.pid}", 1, Query(p.title), (p.pid,), others(p.pid)) for p in CORPUS]
+RECORDS = [Supervised(f"q{p.pid}", 1, Query(p.title), (p.pid,), others(p.pid)) for p in CORPUS]
 
 # One question at two hops, whose gold passages are two, and another question.
 HOPS = [
-    Record("mayor", 1, QUERIES[0], ("p0", "p1"), others("p0", "p1", "p2")),
-    Record("mayor", 2, QUERIES[1], ("p2",), others("p0", "p1", "p2")),
-    Record("whales", 1, QUERIES[2], ("p7",), ("p6", "p4")),
+    Supervised("mayor", 1, QUERIES[0], ("p0", "p1"), others("p0", "p1", "p2")),
+    Supervised("mayor", 2, QUERIES[1], ("p2",), others("p0", "p1", "p2")),
+    Supervised("whales", 1, QUERIES[2], ("p7",), ("p6", "p4")),
 ]
 
 
@@ -70,7 +62,7 @@ def fresh(encoder: Encoder, folder: Path) -> Encoder:
 
 
 def batches(
-    encoder: Encoder, records: Sequence[Record] = HOPS, batch_size: int = 3, **changes: Any
+    encoder: Encoder, records: Sequence[Supervised] = HOPS, batch_size: int = 3, **changes: Any
 ) -> RetrieverBatches:
     options = {name: changes.pop(name) for name in ("seed", "packing") if name in changes}
     config = RetrieverTraining(**changes)
@@ -104,7 +96,7 @@ def pids_of(encoder: Encoder, batch: RetrieverBatch) -> list[list[str]]:
     return [[pids[column] for column in row] for row in batch.columns.tolist()]
 
 
-def records_of(encoder: Encoder, batch: RetrieverBatch, records: Sequence[Record] = HOPS) -> list[Record]:
+def records_of(encoder: Encoder, batch: RetrieverBatch, records: Sequence[Supervised] = HOPS) -> list[Supervised]:
     ids = encoder.inputs.query_ids([record.query for record in records])
     known = {(*row.claim, *row.facts): record for row, record in zip(ids, records, strict=True)}
     return [known[tuple(row)] for row in rows_of(batch)]
@@ -222,7 +214,7 @@ def test_little_of_a_batch_is_padding(encoder: Encoder, packing: bool) -> None:
     corpus = {f"w{n}": Passage(f"w{n}", text(2), text(40)) for n in range(400)}
     pids = list(corpus)
     records = [
-        Record(str(n), 1 + n % 4, Query(text(12), tuple(Fact("", 0, text(2), text(12)) for _ in range(n % 4))), (pid,), tuple(pids[:50]))
+        Supervised(str(n), 1 + n % 4, Query(text(12), tuple(Fact("", 0, text(2), text(12)) for _ in range(n % 4))), (pid,), tuple(pids[:50]))
         for n, pid in enumerate(pids)
     ]  # fmt: skip
     made = RetrieverBatches(

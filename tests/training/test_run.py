@@ -387,7 +387,7 @@ def test_without_dev_questions_nothing_is_measured(toy: ToyWorld, tmp_path: Path
     assert not [key for key in stages["retriever"] if key.startswith("dev")]
 
 
-# What is wrong in a folder
+# Faults in a folder
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(toy: ToyWorld, copied: Path, tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> N
     )
     summary = run(write_plan(toy.folder, "mixed", mixed, ("steps = 6", "steps = 2")), tmp_path / "run")
     assert summary["stages"]["hop-1"]["claims"] == 18 + 8
-    assert summary["agreement"]["heuristic"]["claims"] == 18, "what was given says nothing of what is inferred"
+    assert summary["agreement"]["heuristic"]["claims"] == 18, "given orders do not count as inferred"
     found = explain(tmp_path / "run", next(each.qid for each in scored(tmp_path / "run") if "made" in each.qid))
     order = toy.order[found[0].qid.rpartition("made")[2]]
     assert [each.pid for each in found[0].found] == [f"toy/{order[0]}"]

@@ -20,7 +20,6 @@ from baleen.training.hop_order.supervision import (
     State,
     Step,
     Supervised,
-    final_round_depths,
     first_sentences,
     gather,
     latent_hop,
@@ -87,15 +86,6 @@ class TestPartlyFound:
         one = latent_hop(start(EXAMPLE), ranking("p0", "p2"), passages, depth=1)
         none = latent_hop(start(EXAMPLE), ranking("p2"), passages, depth=1)
         assert partly_found(one, passages) == partly_found(none, passages) == []
-
-
-class TestDepths:
-    def test_depths_are_the_papers(self) -> None:
-        assert final_round_depths(4) == (10, 10, 10, None)
-        assert final_round_depths(2) == (10, None)
-
-    def test_a_single_hop_takes_all(self) -> None:
-        assert final_round_depths(1) == (None,)
 
 
 class TestFirstHop:
@@ -380,11 +370,9 @@ class TestInspection:
                 HopSummary(hop=2, claims=1, without=0, fallbacks=0, golds=1, facts=2, median_rank=1.0),
             ),
         )
-        assert summary.share_found == 0.75
 
     def test_summary_of_no_reports_is_zero(self) -> None:
         assert report.summarise([]) == Summary(0, 0, 0, 0, ())
-        assert report.summarise([]).share_found == 0.0
 
     def test_orders_are_read_from_reports(self) -> None:
         assert report.orders(reversed(self.lines())) == {"q": (("p0",), ("p1",)), "r": (("p5",),)}
@@ -392,7 +380,7 @@ class TestInspection:
     def test_agreement_counts_claims_hops_and_pairs(self) -> None:
         latent = {"a": (("1",), ("2",), ("3",)), "b": (("4", "5"),), "c": (("6",),)}
         heuristic = {"a": (("1",), ("3",), ("2",)), "b": (("4", "5"),), "d": (("7",),)}
-        # Of a: 1 alone stands in the same hop, and 2 and 3 are the pair that is turned round.
+        # Of a: only 1 is in the same hop, and the pair of 2 and 3 is reversed.
         assert report.agreement(latent, heuristic) == OrderAgreement(
             claims=2, identical=1, golds=5, same_hop=3, pairs=4, same_pairs=3
         )
@@ -426,7 +414,7 @@ def check(steps: list[Step], example: Example) -> None:
         assert (record.hop, step.state.hop) == (number, number + 1)
         assert set(record.positives) <= before, "positives are gold passages that no hop has taken"
         assert not set(record.negatives) & set(example.gold), "negatives are never gold"
-        assert set(step.state.remaining) == before - set(record.positives), "what is left shrinks by the positives"
+        assert set(step.state.remaining) == before - set(record.positives), "the positives are removed"
         assert len(step.facts) <= 5
         assert {fact.pid for fact in step.facts} == set(record.positives), "every positive says something"
         assert step.state.query.facts == record.query.facts + step.facts

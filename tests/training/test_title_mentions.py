@@ -15,7 +15,7 @@ from baleen.training.data import TitleMentions, TrainingData
 from fakes import CORPUS, QUERIES, tiny_encoder
 
 
-def world_of(**collections: list[Passage]) -> TrainingData:
+def training_data(**collections: list[Passage]) -> TrainingData:
     passages = {passage.pid: passage for own in collections.values() for passage in own}
     return TrainingData(passages, {name: [passage.pid for passage in own] for name, own in collections.items()}, [], [])
 
@@ -27,7 +27,7 @@ def fact_of(pid: str) -> Fact:
 def test_mentions_match_those_over_an_index(tmp_path: Path) -> None:
     encoder = tiny_encoder(tmp_path / "encoder")
     retriever = Retriever(encoder, Index.build(tmp_path / "index", CORPUS, encoder))
-    names, follower = TitleMentions(world_of(all=CORPUS)), MentionBoost(retriever, 1.0)
+    names, follower = TitleMentions(training_data(all=CORPUS)), MentionBoost(retriever, 1.0)
     asked = [*QUERIES, *(Query(passage.text, (fact_of(passage.pid),)) for passage in CORPUS)]
     assert [names.mentioned(query, "all") for query in asked] == [follower.mentioned(query) for query in asked]
     assert any(names.mentioned(query, "all") for query in asked)
@@ -39,28 +39,28 @@ OTHER = Passage("b/town", "Vardal", "Another town.")
 
 
 def test_collections_are_kept_apart() -> None:
-    names = TitleMentions(world_of(a=[TOWN, MAYOR], b=[OTHER]))
+    names = TitleMentions(training_data(a=[TOWN, MAYOR], b=[OTHER]))
     asked = Query("Who is the mayor of Vardal?")
     assert names.mentioned(asked, "a") == {"a/town": CLAIM}
     assert names.mentioned(asked, "b") == {"b/town": CLAIM}
 
 
 def test_a_passage_with_a_fact_mentions_others_not_itself() -> None:
-    names = TitleMentions(world_of(a=[TOWN, MAYOR]))
+    names = TitleMentions(training_data(a=[TOWN, MAYOR]))
     for _ in range(2):  # the second time it is known
         assert names.mentioned(Query("Who?", (fact_of("a/mayor"),)), "a") == {"a/town": "a/mayor"}
 
 
 @pytest.mark.parametrize(("bearers", "named"), [(MAX_SAME_TITLE, MAX_SAME_TITLE), (MAX_SAME_TITLE + 1, 0)])
 def test_a_title_of_too_many_passages_is_ignored(bearers: int, named: int) -> None:
-    names = TitleMentions(world_of(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
+    names = TitleMentions(training_data(a=[Passage(f"a/{number}", "Vardal", "A town.") for number in range(bearers)]))
     assert len(names.mentioned(Query("Where is Vardal?"), "a")) == named
 
 
 def test_the_first_mentions_of_a_passage_are_taken() -> None:
     towns = [Passage(f"a/{number}", f"Town of Number {number}", "A town.") for number in range(MAX_MENTIONED + 5)]
     listed = Passage("a/list", "All towns", "There are " + ", ".join(town.title for town in towns) + ".")
-    names = TitleMentions(world_of(a=[*towns, listed]))
+    names = TitleMentions(training_data(a=[*towns, listed]))
     found = names.mentioned(Query("Which towns?", (fact_of("a/list"),)), "a")
     assert list(found) == [town.pid for town in towns[:MAX_MENTIONED]]
     assert set(found.values()) == {"a/list"}

@@ -458,7 +458,7 @@ def test_the_best_weights_survive_a_stop(tmp_path: Path, count: int) -> None:
     assert weights(third) == weights(first)
 
 
-# What is written down
+# Logs
 
 
 def test_a_record_holds_means_rates_and_speeds(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def map_chunks(
     worked on in this process.
     """
     if not isinstance(items, Sequence):
-        return map(work, _chunks(items, at_once))
+        return map(work, chunks(items, at_once))
     count = worthwhile_processes(len(items)) if processes is None else processes
     if count < 2:
         return (work(items[start : start + at_once]) for start in range(0, len(items), at_once))
@@ -138,7 +138,8 @@ def worthwhile_processes(items: int) -> int:
     return max(1, min(cores_per_process(), items // MIN_ITEMS)) if forks_are_safe() else 1
 
 
-def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` items; the last may be shorter."""
     source = iter(items)
     return iter(lambda: list(islice(source, size)), [])
 

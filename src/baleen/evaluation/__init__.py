@@ -10,4 +10,5 @@ statistics.py  means, bootstrap intervals and paired tests
 tables.py      Markdown tables
 trec.py        TREC runs and qrels
 submission.py  files for leaderboards
-baselines/     BM25, dense, ColBERT, reranking, ColBERT-Hop"""
+baselines/     BM25, dense, ColBERT, reranking, ColBERT-Hop
+"""

@@ -21,7 +21,6 @@ from baleen.evaluation.results import Result, numbered_lines
 
 TAG = "baleen"
 RUN = "qid Q0 pid rank score tag"
-QRELS = "qid 0 pid relevance"
 
 
 def write_run(results: Iterable[Result], path: Path, tag: str = TAG) -> None:
@@ -52,36 +51,28 @@ def _line(row: tuple[str, ...]) -> bytes:
 def read_run(path: Path) -> dict[str, Ranking]:
     """Read rankings by question id, sorted by score, then by rank."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
-    for place, (qid, _, pid, rank, score, _) in _rows(path, RUN):
+    for place, (qid, _, pid, rank, score, _) in _rows(path):
         if pid in found.setdefault(qid, {}):
             raise DatasetError(f"{place}: the passage {pid!r} is repeated for the question {qid!r}; expected it once")
-        found[qid][pid] = (-_number(place, score, RUN), _number(place, rank, RUN))
+        found[qid][pid] = (-_number(place, score), _number(place, rank))
     return {
         qid: Ranking(tuple(Hit(pid, -place[0]) for pid, place in sorted(each.items(), key=itemgetter(1))))
         for qid, each in found.items()
     }
 
 
-def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Read relevances by question id and pid."""
-    found: dict[str, dict[str, int]] = {}
-    for place, (qid, _, pid, relevance) in _rows(path, QRELS):
-        found.setdefault(qid, {})[pid] = int(_number(place, relevance, QRELS))
-    return found
-
-
-def _rows(path: Path, fields: str) -> Iterator[tuple[str, list[str]]]:
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the place and fields of each line; a wrong number of fields is a DatasetError."""
     for place, line in numbered_lines(path):
         row = line.decode("utf-8", "replace").split()
-        if len(row) not in (0, len(fields.split())):
-            raise DatasetError(f"{place}: {len(row)} fields; expected '{fields}'")
+        if len(row) not in (0, len(RUN.split())):
+            raise DatasetError(f"{place}: {len(row)} fields; expected '{RUN}'")
         if row:
             yield place, row
 
 
-def _number(place: str, text: str, fields: str) -> float:
+def _number(place: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise DatasetError(f"{place}: {text!r} is not a number; expected '{fields}'") from None
+        raise DatasetError(f"{place}: {text!r} is not a number; expected '{RUN}'") from None

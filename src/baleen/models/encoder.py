@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,7 +25,7 @@ from torch.nn.functional import linear, normalize
 
 from baleen.core.config import from_mapping, to_mapping
 from baleen.core.errors import ConfigError
-from baleen.core.parallel import background
+from baleen.core.parallel import background, chunks
 from baleen.core.progress import track
 from baleen.core.types import Passage, Query
 from baleen.core.vectors import PassageVectors, QueryVectors
@@ -310,8 +309,7 @@ class Encoder:
         self, passages: Iterable[Passage], size: int, batch_tokens: int
     ) -> Iterator[tuple[list[Passage], list[tuple[list[int], PassageBatch]]]]:
         """Yield `size` passages at a time with their batches, each batch with the rows that it holds."""
-        source = iter(passages)
-        while part := list(islice(source, size)):
+        for part in chunks(passages, size):
             ids = self.inputs.passage_ids(part)
             rows = token_batches(ids, batch_tokens)
             yield part, [(picked, self.inputs.passage_batch([ids[i] for i in picked])) for picked in rows]

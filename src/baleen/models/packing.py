@@ -4,7 +4,7 @@
         backbone(input_ids=row, position_ids=positions)             row, positions (1, 19)
 
 A GPU's kernels for texts of unequal length need neither padding nor a mask as large as the row squared.  It works for
-backbones whose attention goes through transformers' interface; `packs` in training/packing.py tries each backbone.
+backbones whose attention goes through transformers' interface; training/packing.py tries each backbone.
 """
 
 from __future__ import annotations

@@ -31,11 +31,8 @@ from baleen.synthesis.settings import SynthesisConfig
 from baleen.synthesis.solving import SingleHop
 
 BATCH = 4096  # claims per batch of searches
-ASKED, DATED, DENIED = (
-    0.7,
-    0.6,
-    0.5,
-)  # shares of questions: for an entity if possible; else for a year or order; answered no
+# Shares of questions: for an entity if possible; else for a year or order; answered no.
+ASKED, DATED, DENIED = 0.7, 0.6, 0.5
 MOST_ASKED = 6  # questions for the same gap of the same sentence
 MISSES = 3  # failures in a row, per kind and number of hops, after which a page is dropped
 
@@ -164,11 +161,9 @@ class Synthesizer:
             return _Candidate(draft.text, draft.kind, draft, SUPPORTED)
         turn = self.falsifier.refute if label == REFUTED else self.falsifier.unsettle
         false = turn(draft, self._rng)
-        return (
-            None
-            if false is None
-            else _Candidate(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
-        )
+        if false is None:
+            return None
+        return _Candidate(false.draft.text, draft.kind, false.draft, false.label, made=false.how)
 
     def _gap(self, draft: Draft) -> _Candidate | None:
         """Make a question with a gap; the same gap of a sentence is asked for a limited number of times."""
@@ -265,5 +260,4 @@ def _gives_away(made: _Candidate) -> bool:
 
 
 def synthesize(graph: Graph, config: SynthesisConfig, avoided: Avoided | None = None) -> Iterator[Claim]:
-    """Generate the claims of a graph."""
     return Synthesizer(graph, config, avoided).claims()

@@ -277,7 +277,6 @@ def _unweighted(collection: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_plan(path: Path) -> RunPlan:
-    """Read a plan."""
     settings = {key: value for key, value in read_settings(path).items() if key != ABLATION}
     return replace(from_mapping(RunPlan, settings, str(path)), root=path.parent)
 

@@ -40,13 +40,14 @@ class ColBERT(IndexedColBERT):
     """Exact search over a corpus, in a temporary index of 16-bit vectors without compression."""
 
     def __init__(self, passages: Iterable[Passage], encoder: Encoder) -> None:
-        folder = mkdtemp(prefix="baleen-colbert-")
+        folder, device = mkdtemp(prefix="baleen-colbert-"), str(encoder.device)
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        root = Path(folder) / "index"
         try:
-            index = Index.build(Path(folder) / "index", passages, encoder, bits=16)
+            Index.build(root, passages, encoder, bits=16, device=device)
         except CorpusError:
             raise QueryError("there is no passage to rank") from None
-        super().__init__(Retriever(encoder, index), exact=True)
+        super().__init__(Retriever(encoder, Index.open(root, device=device)), exact=True)
 
 
 def _settings(encoder: Encoder) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from baleen.core.errors import QueryError
+from baleen.core.parallel import chunks
 from baleen.core.types import Passage, Ranking
 from baleen.evaluation.baselines.baseline import ranking_of
 from baleen.models.backbone import load_backbone, max_positions
@@ -22,7 +22,6 @@ from baleen.models.markup import passage_text
 from baleen.models.tokens import token_batches
 
 LENGTH = 512
-BGE_INSTRUCTION = "Represent this sentence for searching relevant passages: "
 _CHUNK = 2048  # texts sorted by length together
 
 
@@ -76,7 +75,7 @@ class Dense:
         self.settings: dict[str, Any] = {"model": encoder.digest, "length": encoder.length, "instruction": instruction}
         self._encoder, self._instruction, self._pids = encoder, instruction, list[str]()
         parts = []
-        for chunk in _chunks(passages):
+        for chunk in chunks(passages, _CHUNK):
             self._pids += [passage.pid for passage in chunk]
             parts.append(encoder.encode([passage_text(passage.title, passage.text) for passage in chunk]))
         if not parts:
@@ -87,12 +86,6 @@ class Dense:
         queries = self._encoder.encode([self._instruction + text for text in texts])
         best = (queries @ self._vectors.T).topk(min(k, len(self._pids)), dim=1)
         return [ranking_of(self._pids, *pair) for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
-
-
-def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    source = iter(passages)
-    while chunk := list(islice(source, _CHUNK)):
-        yield chunk
 
 
 def _digest(model: Any) -> str:

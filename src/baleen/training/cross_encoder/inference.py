@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from baleen.core.machine import StageTimer
+from baleen.core.parallel import chunks
 from baleen.core.progress import progress
 from baleen.core.records import Record
 from baleen.core.types import Fact, Lookup, Passage, Query
@@ -46,7 +47,7 @@ def found_sentences(cross_encoder: CrossEncoder, steps: Sequence[Step], passage:
     """The best sentences that each hop of a question found, by qid."""
     found: dict[str, list[Fact]] = {}
     with progress("scoring", len(steps), "queries") as bar:
-        submitted = ((some, _submit(cross_encoder, some, passage)) for some in _slices(steps, AT_ONCE))
+        submitted = ((some, _submit(cross_encoder, some, passage)) for some in chunks(steps, AT_ONCE))
         for some, collect in _one_ahead(submitted):
             for step, sentences in zip(some, collect(), strict=True):
                 found.setdefault(step.supervised.qid, []).extend(
@@ -109,7 +110,7 @@ def infer_sentence_scores(cross_encoder: CrossEncoder, steps: Sequence[Step], pa
         unlabelled = [
             (step, passage(pid)) for step in hop for pid in step.supervised.positives if not _is_annotated(step, pid)
         ]
-        for some in _slices(unlabelled, 4 * AT_ONCE):
+        for some in chunks(unlabelled, 4 * AT_ONCE):
             queries = [Query(step.supervised.query.text, facts.get(step.supervised.qid, ())) for step, _ in some]
             clock = StageTimer(len(queries))
             facts_of = score_sentences(cross_encoder, queries, [[gold] for _, gold in some], 1, clock)
@@ -147,7 +148,3 @@ def _is_annotated(step: Step, pid: str) -> bool:
 
 def _hop(step: Step) -> int:
     return step.supervised.hop
-
-
-def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -8,11 +8,11 @@ Training maximises the `metric` of each result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import and_
-from typing import TypeVar
 
 from baleen.core.machine import StageTimer
+from baleen.core.parallel import chunks
 from baleen.core.types import Lookup, Passage
 from baleen.data.example import exact_match, token_f1
 from baleen.hops.condenser import FACT_STAGE, score_sentences, top_facts
@@ -27,7 +27,6 @@ _AT_ONCE = 64  # records whose sequences are held at a time
 
 Measured = dict[str, float]
 Metrics = Callable[[], Mapping[str, float]]
-Item = TypeVar("Item")
 
 
 def sentence_metrics(
@@ -37,7 +36,7 @@ def sentence_metrics(
     `recall` of gold sentences in the top `pool`, which is the metric.
     """
     firsts, recalls = [], []
-    for some in _slices(records):
+    for some in chunks(records, _AT_ONCE):
         queries, passages = [record.query for record in some], _passages(some, passage)
         scored = score_sentences(cross_encoder, queries, passages, 1, StageTimer(len(some)))
         for record, facts in zip(some, scored, strict=True):
@@ -53,7 +52,7 @@ def fact_metrics(cross_encoder: CrossEncoder, records: Sequence[FactExample], *,
     where `exact`ly the gold facts are above it.
     """
     kept, gold, wrong = [], [], set()
-    for number, some in enumerate(_slices(records)):
+    for number, some in enumerate(chunks(records, _AT_ONCE)):
         windows = [
             (place, record, row)
             for place, record in enumerate(some)
@@ -77,14 +76,13 @@ def fact_metrics(cross_encoder: CrossEncoder, records: Sequence[FactExample], *,
 def rerank_metrics(cross_encoder: CrossEncoder, records: Sequence[RerankExample], passage: Lookup) -> Measured:
     """The share of positives that rank above all their negatives."""
     firsts = []
-    for some in _slices(records):
+    for some in chunks(records, _AT_ONCE):
         rankings = Reranker(cross_encoder).rank([record.query for record in some], _passages(some, passage))
         firsts += [ranking[0].pid == record.positive for record, ranking in zip(some, rankings, strict=True)]
     return {"metric": _mean(firsts)}
 
 
 def verdict_metrics(cross_encoder: CrossEncoder, records: Sequence[VerdictExample]) -> Measured:
-    """Accuracy."""
     verdicts = Verifier(cross_encoder).read([record.query for record in records])
     return {"metric": _mean([verdict.label == record.label for record, verdict in zip(records, verdicts, strict=True)])}
 
@@ -109,10 +107,6 @@ def merge_metrics(metrics: Mapping[str, Metrics]) -> Measured:
 def _passages(records: Sequence[SentenceExample] | Sequence[RerankExample], passage: Lookup) -> list[list[Passage]]:
     """Passages of each record, the positive first."""
     return [[passage(pid) for pid in (record.positive, *record.negatives)] for record in records]
-
-
-def _slices(records: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    return (records[start : start + _AT_ONCE] for start in range(0, len(records), _AT_ONCE))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -29,6 +29,7 @@ import torch
 from baleen.core.config import to_mapping
 from baleen.core.errors import DatasetError
 from baleen.core.files import read_records
+from baleen.core.parallel import chunks
 from baleen.core.types import Ranking
 from baleen.models.checkpoint import AVERAGED, FORMATS, read_json, resolve_folder
 from baleen.models.encoder import Encoder
@@ -43,7 +44,6 @@ from baleen.training.hop_order.supervision import (
     State,
     Step,
     Supervised,
-    final_round_depths,
     gather,
     partly_found,
     start,
@@ -121,7 +121,7 @@ class HopOrderTraining:
 
     def _supervise_hop(self, folder: Path, turn: int) -> Mapping[str, Any]:
         """Rank every query, and save the positives, negatives and expanded query of each."""
-        depth = final_round_depths(self.hops, self.plan.positive_depth)[turn - 1]
+        depth = self.plan.positive_depth if turn < self.hops else None  # the last hop takes all that are left
         steps = list(self._supervised(self._ranker(turn), self._states(turn), depth))
         reports = [inspect(step, self.data.passage) for step in steps]
         self.run.write(steps, folder / "steps.jsonl.gz")
@@ -222,8 +222,7 @@ class HopOrderTraining:
 
     def _ranked(self, stage: str, states: Sequence[State]) -> Iterator[tuple[State, Ranking]]:
         """Every state with the ranking of its query."""
-        for first in range(0, len(states), QUERIES_AT_ONCE):
-            part = states[first : first + QUERIES_AT_ONCE]
+        for part in chunks(states, QUERIES_AT_ONCE):
             yield from zip(part, self._rank(self.indexes.of(stage), part, self.plan.negative_depth), strict=True)
 
     def _rank(

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ import torch
 from torch import Tensor
 
 from baleen.core.machine import StageTimer
+from baleen.core.parallel import chunks
 from baleen.core.progress import progress
 from baleen.core.types import Hit, Passage, Query, Ranking
 from baleen.core.vectors import QueryVectors
@@ -52,7 +52,7 @@ class TokenisedCorpus:
         pids: list[str] = []
         ids: list[npt.NDArray[np.int32]] = []
         with progress("tokenising", unit="passages") as bar:
-            for chunk in _chunks(passages, CHUNK):
+            for chunk in chunks(passages, CHUNK):
                 pids += [passage.pid for passage in chunk]
                 ids += [np.array(row, np.int32) for row in inputs.passage_ids(chunk)]
                 bar.advance(len(chunk))
@@ -227,12 +227,6 @@ class ExactIndex:
 
 def _lanes(vectors: QueryVectors) -> int:
     return len(vectors.query) + len(vectors.facts)
-
-
-def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
-    source = iter(passages)
-    while chunk := list(islice(source, size)):
-        yield chunk
 
 
 class MiningIndex:

@@ -69,10 +69,6 @@ class Summary(Record):
     found: int
     hops: tuple[HopSummary, ...]
 
-    @property
-    def share_found(self) -> float:
-        return self.found / self.golds if self.golds else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement(Record):
@@ -92,7 +88,6 @@ class OrderAgreement(Record):
 
 
 def inspect(step: Step, passages: Lookup) -> HopReport:
-    """The report of one hop."""
     supervised, state = step.supervised, step.state
     found = tuple(FoundPassage(one.pid, passages(one.pid).title, one.rank) for one in step.chosen)
     return HopReport(

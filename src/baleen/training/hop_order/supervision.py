@@ -38,11 +38,6 @@ Depth = int | None
 SentenceChoice = Callable[[Example, Passage], Sequence[int]]
 
 
-def final_round_depths(hops: int, depth: int = 10) -> tuple[Depth, ...]:
-    """Depths of positives by hop: 10, 10, ..., all."""
-    return (*[depth] * (hops - 1), None)
-
-
 @dataclass(frozen=True, slots=True)
 class Supervised(Record):
     """Positives and negatives of a query at one hop (from 1), best-ranked first."""

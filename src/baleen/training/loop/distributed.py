@@ -56,7 +56,6 @@ class Processes:
                 distributed.broadcast(tensor, src=0)
 
     def wait(self) -> None:
-        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 

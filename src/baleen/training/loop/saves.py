@@ -127,7 +127,6 @@ class Saves:
         return Save(step, settings, state["counters"], weights, optimizer)
 
     def load_weights(self, step: int, module: nn.Module) -> None:
-        """Load the weights of `step` into `module`."""
         copy_weights(_read_tensors(self._path(step) / WEIGHTS), module)
 
 

@@ -8,33 +8,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from baleen.core.errors import ConfigError, TrainingError
-from baleen.core.types import Lookup, Query
+from baleen.core.types import Lookup
 from baleen.models.tokens import RetrieverInputs, move_tensors
+from baleen.training.hop_order.supervision import Supervised
 from baleen.training.loop.logs import Load
 from baleen.training.loop.sampling import WHOLE_BATCH, Order, Part, Weights, record_weights
 from baleen.training.packing import RetrieverGroups, RetrieverPack
 from baleen.training.retriever.rows import Ids, PassageRows, QueryRows, Row, pad_token
-
-
-class Target(Protocol):
-    """A query at one hop, with its positive and negative passages."""
-
-    @property
-    def qid(self) -> str: ...
-    @property
-    def hop(self) -> int: ...
-    @property
-    def query(self) -> Query: ...
-    @property
-    def positives(self) -> tuple[str, ...]: ...
-    @property
-    def negatives(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -90,7 +76,7 @@ class RetrieverBatches:
     def __init__(
         self,
         inputs: RetrieverInputs,
-        records: Sequence[Target],
+        records: Sequence[Supervised],
         passage: Lookup,
         config: RetrieverTraining,
         *,
@@ -132,7 +118,7 @@ class RetrieverBatches:
             return RetrieverPack.of(queries, passages)
         return RetrieverGroups.of(queries, passages, self._pad, self._config.most_padding)
 
-    def _draw(self, record: Target, place: int) -> list[str]:
+    def _draw(self, record: Supervised, place: int) -> list[str]:
         """One of the record's positives and some of its negatives, with repetition if there are too few."""
         rng = self._order.rng(place)
         positive = record.positives[rng.integers(len(record.positives))]
@@ -142,12 +128,12 @@ class RetrieverBatches:
         picked = rng.choice(len(record.negatives), self._config.negatives, replace=few)
         return [positive, *(record.negatives[i] for i in picked)]
 
-    def _forbidden(self, records: Sequence[Target], pids: Sequence[str], columns: Tensor) -> Tensor:
+    def _forbidden(self, records: Sequence[Supervised], pids: Sequence[str], columns: Tensor) -> Tensor:
         gold = torch.tensor([[pid in self._gold[record.qid] for pid in pids] for record in records])
         return gold.scatter(1, columns[:, :1], False)
 
 
-def _check(records: Iterable[Target], config: RetrieverTraining) -> None:
+def _check(records: Iterable[Supervised], config: RetrieverTraining) -> None:
     for record in records:
         lacking = "positives" if not record.positives else "negatives"
         if not record.positives or (config.negatives and not record.negatives):

@@ -25,12 +25,13 @@ from baleen.core.config import override, to_mapping
 from baleen.core.types import Lookup
 from baleen.index.scoring import FACTS_FOCUS, QUERY_FOCUS, focus, focused_score
 from baleen.models.encoder import Encoder
+from baleen.training.hop_order.supervision import Supervised
 from baleen.training.loop.config import TrainConfig
 from baleen.training.loop.sampling import Weights, record_weights
 from baleen.training.loop.trainer import Outcome, Trainer
 from baleen.training.losses import in_batch_loss, ranking_loss
 from baleen.training.packing import can_pack_retriever, resolve_packing
-from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining, Target
+from baleen.training.retriever.batches import RetrieverBatch, RetrieverBatches, RetrieverTraining
 from baleen.training.retriever.rows import Ids, pad_token
 
 AT_ONCE = 2**28  # similarities in memory, 1 GB
@@ -103,7 +104,7 @@ def _parts(vectors: Tensor, passages: Tensor, at_once: int) -> Iterator[slice]:
 
 def train_retriever(
     encoder: Encoder,
-    records: Sequence[Target],
+    records: Sequence[Supervised],
     passage: Lookup,
     folder: str | Path,
     train: TrainConfig | None = None,
@@ -140,7 +141,7 @@ def train_retriever(
     return trainer.run(resume=resume)
 
 
-def _about(encoder: Encoder, records: Sequence[Target], weights: Weights | None) -> dict[str, Any]:
+def _about(encoder: Encoder, records: Sequence[Supervised], weights: Weights | None) -> dict[str, Any]:
     """Other things that a resumed run must share: the encoder's settings, the records and their weights."""
     digest = hashlib.sha256(repr(record_weights(records, weights) or "").encode())
     for record in records:

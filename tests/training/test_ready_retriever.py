@@ -76,7 +76,7 @@ def copied(ready: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-# What is taken
+# The ready retriever
 
 
 def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_ready_retriever_has_one_stage(toy: ToyWorld, trained: Path, tmp_path:
     hop_order.train()
     before = stamps(tmp_path)
     start_run(plan, 2, hop_order.data, tmp_path).train()
-    assert stamps(tmp_path) == before, "what is done is not done again"
+    assert stamps(tmp_path) == before, "finished stages are not repeated"
     assert sorted(path.name for path in (tmp_path / "retriever").iterdir()) == ["checkpoint", DONE]
 
 
@@ -168,7 +168,7 @@ def test_a_retriever_lies_beside_the_plan_or_goes_by_a_name(
     ("place", "said"),
     [("backbone", "a plain Hugging Face model, not a Baleen checkpoint"), ("no such/place", "no model folder")],
 )
-def test_what_is_no_retriever_is_refused(place: str, said: str, toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_folder_without_a_retriever_is_refused(place: str, said: str, toy: ToyWorld, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=said):
         run(write_plan(toy.folder, "wrong", taking(place)), tmp_path / "run")
     assert not (tmp_path / "run" / "retriever" / DONE).exists()
@@ -283,7 +283,7 @@ def test_an_ablation_takes_the_rows_that_train_no_other_retriever(tmp_path: Path
 # Its card
 
 
-def test_a_card_says_what_was_taken_and_what_was_trained(ready: Path) -> None:
+def test_a_card_names_ready_and_trained_parts(ready: Path) -> None:
     card = load_script().make_card(ready)
     assert "The retriever was trained earlier and used unchanged: `trained/model`." in card
     assert "starting from `backbone`." in card
