@@ -1,6 +1,6 @@
-"""Retriever training over a toy world: plans that learn it, plans that only pass every stage, and killed runs.
+"""Retriever training over toy data: plans that learn it, plans that only pass every stage, and killed runs.
 
-python hop_order_fakes.py WORLD BACKBONE RUNS SEED
+python hop_order_fakes.py DATA BACKBONE RUNS SEED
     finishes a run in RUNS/whole, and another in RUNS/killed, whose process is killed at five random moments;
     prints the stage at work at each kill
 """
@@ -32,7 +32,7 @@ KILLS = 5
 
 
 def learning_plan(backbone: Path, seed: int = 0, **changes: Any) -> RetrieverPlan:
-    """A plan that learns a world of a few hundred people, with depths in proportion to its size."""
+    """A plan that learns data about a few hundred people, with depths in proportion to its size."""
     plan = RetrieverPlan(
         str(backbone),
         steps=(40, 60),
@@ -63,7 +63,7 @@ def passing_plan(backbone: Path, **changes: Any) -> RetrieverPlan:
 
 
 def toy_collection(folder: Path, train: str = "train", name: str = "toy") -> TrainingData:
-    """Training data of the world that `toy_world.make_world` wrote to `folder`."""
+    """The training data that `toy_data.make_toy_data` wrote to `folder`."""
     sources = (Source("own", f"{train}.jsonl"),), (Source("own", "dev.jsonl"),)
     return load_training_data([CollectionPlan(name, ("corpus.jsonl",), *sources)], folder)
 

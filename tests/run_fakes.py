@@ -17,7 +17,7 @@ from baleen.models import device
 from baleen.training.loop.saves import Saves
 from baleen.training.plan import read_plan
 from baleen.training.run import train
-from toy_world import ToyWorld, make_world
+from toy_data import ToyData, make_toy_data
 
 PLAN = """
 hops = 2
@@ -75,9 +75,9 @@ save_every = 2
 """
 
 
-def small_world(folder: Path, train: int = 12) -> ToyWorld:
+def small_toy_data(folder: Path, train: int = 12) -> ToyData:
     """Write thirty people, `train` training and six dev questions, and the backbone of the plan."""
-    toy = make_world(folder, people=30, train=train, dev=6)
+    toy = make_toy_data(folder, people=30, train=train, dev=6)
     toy.backbone(toy.folder / "backbone")
     return toy
 

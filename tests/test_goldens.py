@@ -27,7 +27,7 @@ from baleen.index.protocol import SearchOptions
 from baleen.training.plan import read_plan
 from baleen.training.run import train
 from index_fakes import WordEncoder, passages_of, random_texts
-from run_fakes import small_world, write_plan
+from run_fakes import small_toy_data, write_plan
 
 GOLDENS = Path(__file__).parent / "goldens"
 MODEL = Path(__file__).parents[1] / "checkpoints" / SHIPPED
@@ -112,7 +112,7 @@ def without_digests(value: Any) -> Any:
 
 def record_losses(folder: Path) -> dict[str, Any]:
     """What each stage of the toy plan logs at every step."""
-    small_world(folder)
+    small_toy_data(folder)
     steps = ('precision = "float32"\n', 'precision = "float32"\nlog_every = 1\n')
     train(read_plan(write_plan(folder, "plan", steps)), folder / "run", device="cpu")
     return {file.parts[-3]: list(losses(file)) for file in sorted(folder.glob("run/*/training/log.jsonl"))}

@@ -13,8 +13,8 @@ import pytest
 from baleen.cli.train import count_records, format_agreement, format_report, format_sentence_agreement
 from baleen.core.errors import ConfigError, TrainingError
 from cli_fakes import Baleen, command_line
-from run_fakes import small_world, without, write_plan
-from toy_world import ToyWorld
+from run_fakes import small_toy_data, without, write_plan
+from toy_data import ToyData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -22,8 +22,8 @@ USAGE = 2
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    toy = small_world(tmp_path_factory.mktemp("toy"))
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    toy = small_toy_data(tmp_path_factory.mktemp("toy"))
     write_plan(toy.folder, "small", without("[reading]"))
     return toy
 
@@ -34,14 +34,14 @@ def baleen(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture
-def trained(toy: ToyWorld, baleen: Baleen) -> Path:
+def trained(toy: ToyData, baleen: Baleen) -> Path:
     """The run in its default folder, beside its plan."""
     if not (toy.folder / "small" / "summary.json").exists():
         assert baleen(toy.folder / "small.toml", "--device", "cpu").code == 0
     return toy.folder / "small"
 
 
-def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyWorld, baleen: Baleen, tmp_path: Path) -> None:
+def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyData, baleen: Baleen, tmp_path: Path) -> None:
     done = baleen(toy.folder / "small.toml", "--out", tmp_path / "run", "--device", "cpu")
     assert done.code == 0, done.err
     for line in ("[1/6] start: starting", "[3/6] hop-1: starting", "[3/6] hop-1: done in ", "[6/6] model: done in "):
@@ -64,14 +64,14 @@ def test_a_run_logs_its_stages_and_prints_a_table(toy: ToyWorld, baleen: Baleen,
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["agreement"]["heuristic"]["claims"] == 12
 
 
-def test_json_prints_the_summary(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_json_prints_the_summary(toy: ToyData, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--json")
     assert done.code == 0
     assert json.loads(done.out) == json.loads((trained / "summary.json").read_text())
     assert "every stage is done" in done.err
 
 
-def test_a_stage_is_done_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_a_stage_is_done_anew(toy: ToyData, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "retriever", "--device", "cpu")
     assert done.code == 0
     assert "[4/6] hop-2: already done" in done.err
@@ -80,19 +80,19 @@ def test_a_stage_is_done_anew(toy: ToyWorld, trained: Path, baleen: Baleen) -> N
 
 
 @pytest.mark.usefixtures("trained")
-def test_an_unknown_stage_lists_the_known_ones(toy: ToyWorld, baleen: Baleen) -> None:
+def test_an_unknown_stage_lists_the_known_ones(toy: ToyData, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--stage", "hop-7")
     assert done.code == ConfigError.exit_code
     assert done.err.startswith("error: there is no stage 'hop-7'; the stages are start, retriever-1, hop-1")
 
 
-def test_an_existing_run_is_not_overwritten(toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_an_existing_run_is_not_overwritten(toy: ToyData, trained: Path, baleen: Baleen) -> None:
     done = baleen(toy.folder / "small.toml", "--no-resume")
     assert done.code == TrainingError.exit_code
     assert done.err == f"error: {trained}: holds a run already; resume it, or choose another folder with --out\n"
 
 
-def test_a_misspelt_key_is_refused_before_training(toy: ToyWorld, baleen: Baleen) -> None:
+def test_a_misspelt_key_is_refused_before_training(toy: ToyData, baleen: Baleen) -> None:
     file = write_plan(toy.folder, "misspelt", without("[reading]"), ("final_steps", "final_step"))
     done = baleen(file)
     assert done.code == ConfigError.exit_code
@@ -112,7 +112,7 @@ def test_a_plan_without_an_ending_needs_a_folder(baleen: Baleen, tmp_path: Path)
 
 
 def test_of_several_processes_only_the_first_talks(
-    toy: ToyWorld, trained: Path, baleen: Baleen, monkeypatch: pytest.MonkeyPatch
+    toy: ToyData, trained: Path, baleen: Baleen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("BALEEN_QUIET", "")
@@ -129,7 +129,7 @@ def test_of_several_processes_only_the_first_talks(
 
 
 @pytest.mark.parametrize("qid", ["q4", "own/q4", "toy/own/q4"])
-def test_a_question_is_explained(qid: str, toy: ToyWorld, trained: Path, baleen: Baleen) -> None:
+def test_a_question_is_explained(qid: str, toy: ToyData, trained: Path, baleen: Baleen) -> None:
     done = baleen("--explain", trained, qid)
     assert done.code == 0
     lines = done.out.splitlines()

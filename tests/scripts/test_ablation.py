@@ -38,8 +38,8 @@ from baleen.models.encoder import Encoder
 from baleen.models.folder import read_model, write_model
 from baleen.training.plan import read_plan
 from plot import words_after_hops
-from run_fakes import small_world, without, write_plan
-from toy_world import ToyWorld
+from run_fakes import small_toy_data, without, write_plan
+from toy_data import ToyData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,17 +57,17 @@ def changed(*lines: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    return small_world(tmp_path_factory.mktemp("toy"))
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    return small_toy_data(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")
-def plan(toy: ToyWorld) -> Path:
+def plan(toy: ToyData) -> Path:
     return write_plan(toy.folder, "plan", *QUICK, changed("cutoffs = [3, 7]"))
 
 
 @pytest.fixture(scope="module")
-def folder(toy: ToyWorld) -> Path:
+def folder(toy: ToyData) -> Path:
     return toy.folder / "ablation"
 
 
@@ -117,15 +117,17 @@ def test_only_row_g_boosts_mentions(plan: Path) -> None:
     assert [letter for letter, row in ROWS.items() if row.named] == ["G"]
 
 
-def test_a_plan_needs_no_ablation_of_its_own(toy: ToyWorld) -> None:
+def test_a_plan_needs_no_ablation_of_its_own(toy: ToyData) -> None:
     read = read_ablation(write_plan(toy.folder, "bare"), ["E"], 4)
     assert read.questions == (Questions("toy", "own", "dev.jsonl"),)
     assert read.depths(read.questions[0]) == (3, 4)
     assert (read.settings.rows, read.settings.limit) == (("E",), 4)
+    with pytest.raises(ConfigError, match="limit = 0; expected at least 1"):
+        read_ablation(toy.folder / "bare.toml", ["E"], 0)
     assert [*read.passages("toy")] == [*corpus.read_passages(toy.folder / "corpus.jsonl")]
 
 
-def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyWorld) -> None:
+def test_settings_outrank_the_plan_and_a_file_outranks_the_settings(toy: ToyData) -> None:
     lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "dev.jsonl", k = [9] }]', "k = [5, 5, 5]"
     read = read_ablation(write_plan(toy.folder, "own", changed(*lines, 'rows = ["D"]', "limit = 3")))
     assert read.depths(read.questions[0]) == (9,)
@@ -142,7 +144,7 @@ def test_a_plan_can_extend_another(plan: Path) -> None:
     assert (alike.settings.limit, alike.train) == (7, own.train)
 
 
-def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
+def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyData) -> None:
     assert read_plan(plan).to_json() == read_plan(write_plan(toy.folder, "without", *QUICK)).to_json()
 
 
@@ -176,7 +178,7 @@ def test_training_leaves_the_ablation_alone(plan: Path, toy: ToyWorld) -> None:
         ),
     ],
 )
-def test_conflicting_settings_are_refused(toy: ToyWorld, change: tuple[str, str], part: str | None) -> None:
+def test_conflicting_settings_are_refused(toy: ToyData, change: tuple[str, str], part: str | None) -> None:
     file = write_plan(toy.folder, "wrong", change)
     if part is None:
         assert read_ablation(file).train.retriever.encoder.query_focus == 32
@@ -185,14 +187,14 @@ def test_conflicting_settings_are_refused(toy: ToyWorld, change: tuple[str, str]
         read_ablation(file)
 
 
-def test_questions_are_read_before_training(toy: ToyWorld, tmp_path: Path) -> None:
+def test_questions_are_read_before_training(toy: ToyData, tmp_path: Path) -> None:
     lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "absent.jsonl" }]'
     with pytest.raises(DatasetError, match="absent.jsonl: no such file"):
         ablate(read_ablation(write_plan(toy.folder, "absent", changed(lines))), tmp_path / "out", device="cpu")
     assert not (tmp_path / "out").exists()
 
 
-def test_gold_passages_are_matched_before_training(toy: ToyWorld, tmp_path: Path) -> None:
+def test_gold_passages_are_matched_before_training(toy: ToyData, tmp_path: Path) -> None:
     (toy.folder / "elsewhere.jsonl").write_text('{"id": "x", "text": "Of another world.", "gold": ["Nowhere"]}\n')
     lines = 'evaluate = [{ collection = "toy", dataset = "own", file = "elsewhere.jsonl" }]'
     file = write_plan(toy.folder, "elsewhere", changed(lines))
@@ -259,7 +261,7 @@ def test_rows_share_training_runs_through_relative_folders(report: Report, folde
 
 @pytest.mark.parametrize("letter", ["A", "C", "F"])
 def test_metrics_equal_those_of_eval(
-    letter: str, report: Report, toy: ToyWorld, folder: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
+    letter: str, report: Report, toy: ToyData, folder: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = folder / "indexes" / ROWS[letter].variant.name / "toy"
     table = command(
@@ -317,19 +319,19 @@ def test_killed_evaluations_resume_and_lost_indexes_are_rebuilt(
 
 
 @pytest.fixture
-def moved(toy: ToyWorld, folder: Path, report: Report, tmp_path: Path) -> tuple[Path, Path]:
-    """The world and its ablation once more, with another sentence in the corpus; the plan, and the folder."""
+def moved(toy: ToyData, folder: Path, report: Report, tmp_path: Path) -> tuple[Path, Path]:
+    """The data and its ablation once more, with another sentence in the corpus; the plan, and the folder."""
     assert report.document
-    world, copy = tmp_path / "world", tmp_path / "copy"
+    data, copy = tmp_path / "data", tmp_path / "copy"
     shutil.copytree(folder, copy)
-    world.mkdir()
+    data.mkdir()
     for file in ("corpus.jsonl", "train.jsonl", "dev.jsonl", "backbone"):
-        (world / file).symlink_to(toy.folder / file)
-    passages = list(corpus.read_passages(world / "corpus.jsonl"))
+        (data / file).symlink_to(toy.folder / file)
+    passages = list(corpus.read_passages(data / "corpus.jsonl"))
     first = Passage.from_sentences(passages[0].pid, passages[0].title, ("Of this one nothing is known.",))
-    (world / "corpus.jsonl").unlink()
-    corpus.write_passages([first, *passages[1:]], world / "corpus.jsonl")
-    return write_plan(world, "plan", *QUICK, changed("cutoffs = [3, 7]")), copy
+    (data / "corpus.jsonl").unlink()
+    corpus.write_passages([first, *passages[1:]], data / "corpus.jsonl")
+    return write_plan(data, "plan", *QUICK, changed("cutoffs = [3, 7]")), copy
 
 
 def test_a_folder_of_other_passages_is_refused(moved: tuple[Path, Path]) -> None:
@@ -365,7 +367,7 @@ def test_incomplete_rows_are_left_out_of_the_tables(
 
 @pytest.mark.parametrize(("line", "part"), [("bits = 4", "bits = 2"), ('readers = "first"', "readers = 'own'")])
 def test_rows_with_other_readers_or_bits_are_refused(
-    line: str, part: str, toy: ToyWorld, report: Report, folder: Path
+    line: str, part: str, toy: ToyData, report: Report, folder: Path
 ) -> None:
     assert report.document
     other = write_plan(toy.folder, "mixed", *QUICK, changed("cutoffs = [3, 7]", line))
@@ -378,14 +380,14 @@ def test_a_smaller_limit_reuses_the_results(plan: Path, folder: Path) -> None:
     assert {row["questions"] for row in table["rows"]} == {2}
 
 
-def test_another_plan_is_refused(toy: ToyWorld, report: Report, folder: Path) -> None:
+def test_another_plan_is_refused(toy: ToyData, report: Report, folder: Path) -> None:
     assert report.document
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
     with pytest.raises(TrainingError, match="holds a run with other settings \\(.*retriever.* differ\\)"):
         ablate(read_ablation(other, ["A"]), folder, device="cpu")
 
 
-def test_all_rows_can_use_the_first_models_readers(toy: ToyWorld, folder: Path, tmp_path: Path, report: Report) -> None:
+def test_all_rows_can_use_the_first_models_readers(toy: ToyData, folder: Path, tmp_path: Path, report: Report) -> None:
     assert report.document
     file = write_plan(toy.folder, "lent", *QUICK, changed("cutoffs = [3, 7]", 'readers = "first"'))
     shutil.copytree(folder / "runs" / "flipr-latent", tmp_path / "runs" / "flipr-latent")
@@ -398,7 +400,7 @@ def test_all_rows_can_use_the_first_models_readers(toy: ToyWorld, folder: Path, 
 
 
 def test_a_lender_provides_readers_for_trained_retrievers(
-    toy: ToyWorld, folder: Path, tmp_path: Path, report: Report
+    toy: ToyData, folder: Path, tmp_path: Path, report: Report
 ) -> None:
     home = folder / "runs" / "flipr-latent" / "model"
     parts, lender = read_model(home), tmp_path / "lender"

@@ -1,4 +1,4 @@
-"""The cross-encoder stages on a made-up world: their records, and that both condenser stages learn to find facts."""
+"""The cross-encoder stages on made-up data: their records, and that both condenser stages learn to find facts."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from baleen.training.loop.config import TrainConfig
 from baleen.training.plan import CrossEncoderPlan
 from baleen.training.stages import RunFolder
 from hop_order_fakes import learning_plan, toy_collection
-from toy_world import ToyWorld, make_world
+from toy_data import ToyData, make_toy_data
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 HOPS = 2
 
 
-def two_hops(folder: Path) -> ToyWorld:
+def two_hops(folder: Path) -> ToyData:
     """Claims and questions of two hops, without labels and answers, so that only condenser and reranker can be trained.
 
     No chain of facts is in both train and dev.
     """
-    toy = make_world(folder, people=600, train=1500, dev=60, hops=(HOPS,))
+    toy = make_toy_data(folder, people=600, train=1500, dev=60, hops=(HOPS,))
     train, dev = (
         [json.loads(line) for line in (toy.folder / name).read_text().splitlines()]
         for name in ("train.jsonl", "dev.jsonl")
@@ -67,7 +67,7 @@ def training(steps: int) -> TrainConfig:
     return TrainConfig(steps=steps, batch_size=24, lr=2e-3, warmup=20, weight_decay=0.0, precision="float32")
 
 
-def train_stage_one(toy: ToyWorld) -> CrossEncoderTraining:
+def train_stage_one(toy: ToyData) -> CrossEncoderTraining:
     """Train stage 1 on the rankings of an untrained retriever, without the reranker to save time."""
     plan = CrossEncoderPlan(
         str(toy.matching_backbone(toy.folder / "matching", layers=3)),
@@ -240,7 +240,7 @@ def test_there_is_a_hop_after_the_last_gold_passage(trained: CrossEncoderTrainin
 
 
 def test_mentioned_passages_rank_first_with_a_mention_boost(trained: CrossEncoderTraining) -> None:
-    """In this world the fact of the first hop mentions the title of the second passage."""
+    """In this data the fact of the first hop mentions the title of the second passage."""
     followed = CrossEncoderTraining(replace(trained.plan, mention_boost=1e3), trained.hop_order)
     questions = trained.data.dev[:20]
     ranks = {}

@@ -1,4 +1,4 @@
-"""Algorithm 1 on a world small enough to learn: it finds the order of hops, and resumes after kills."""
+"""Algorithm 1 on data small enough to learn: it finds the order of hops, and resumes after kills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from baleen.training.retriever.batches import RetrieverBatches, RetrieverTrainin
 from baleen.training.retriever.task import train_retriever
 from baleen.training.stages import DONE
 from hop_order_fakes import learning_plan, passing_plan, start_run, toy_collection
-from toy_world import ToyWorld, make_world
+from toy_data import ToyData, make_toy_data
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,17 +39,17 @@ HOPS = 4
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    return make_world(tmp_path_factory.mktemp("toy"), people=240, train=600, dev=60)
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    return make_toy_data(tmp_path_factory.mktemp("toy"), people=240, train=600, dev=60)
 
 
 @pytest.fixture(scope="module")
-def data(toy: ToyWorld) -> TrainingData:
+def data(toy: ToyData) -> TrainingData:
     return toy_collection(toy.folder)
 
 
 @pytest.fixture(scope="module")
-def plan(toy: ToyWorld) -> RetrieverPlan:
+def plan(toy: ToyData) -> RetrieverPlan:
     return learning_plan(toy.backbone(toy.folder / "backbone"))
 
 
@@ -69,7 +69,7 @@ def steps(hop_order: HopOrderTraining, turn: int) -> list[Step]:
     return list(read_records(hop_order.run.folder(f"hop-{turn}") / "steps.jsonl.gz", Step))
 
 
-def true_orders(toy: ToyWorld, data: TrainingData) -> dict[str, HopOrder]:
+def true_orders(toy: ToyData, data: TrainingData) -> dict[str, HopOrder]:
     """The true orders, one passage a hop."""
     asked = {question.example.qid: toy.order[question.example.qid.rpartition("/")[2]] for question in data.train}
     return {qid: tuple((f"toy/{pid}",) for pid in order) for qid, order in asked.items()}
@@ -89,7 +89,7 @@ def share_of_complete(encoder: Encoder, data: TrainingData, depths: tuple[int, .
     return reached[-1].all_found
 
 
-def test_latent_hop_ordering_finds_the_true_order(learnt: HopOrderTraining, toy: ToyWorld, data: TrainingData) -> None:
+def test_latent_hop_ordering_finds_the_true_order(learnt: HopOrderTraining, toy: ToyData, data: TrainingData) -> None:
     found = agreement(orders(inspected(learnt)), true_orders(toy, data))
     assert found.claims == len(data.train)
     assert found.identical >= 0.9 * found.claims
@@ -143,17 +143,17 @@ def test_reports_of_stages_are_consistent(learnt: HopOrderTraining, data: Traini
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    return make_world(tmp_path_factory.mktemp("small"), people=30, train=18, dev=6)
+def small(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    return make_toy_data(tmp_path_factory.mktemp("small"), people=30, train=18, dev=6)
 
 
 @pytest.fixture(scope="module")
-def backbone(small: ToyWorld) -> Path:
+def backbone(small: ToyData) -> Path:
     return small.backbone(small.folder / "backbone")
 
 
 @pytest.fixture(scope="module")
-def passed(small: ToyWorld, backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
+def passed(small: ToyData, backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> HopOrderTraining:
     hop_order = start_run(passing_plan(backbone), 2, toy_collection(small.folder), tmp_path_factory.mktemp("passed"))
     hop_order.train()
     return hop_order
@@ -201,7 +201,7 @@ def test_the_folder_of_another_plan_is_refused(passed: HopOrderTraining) -> None
         start_run(replace(passed.plan, first_depth=5), 2, passed.data, passed.run.root)
 
 
-def test_killed_runs_resume_to_the_same_result(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_killed_runs_resume_to_the_same_result(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     script = str(Path(hop_order_fakes.__file__))
     command = [sys.executable, script, str(small.folder), str(backbone), str(tmp_path), "3"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -218,14 +218,14 @@ def test_killed_runs_resume_to_the_same_result(small: ToyWorld, backbone: Path, 
     assert all(whole[name] == killed[name] for name in same)
 
 
-def test_one_retriever_can_rank_all_hops(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_one_retriever_can_rank_all_hops(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     hop_order = start_run(passing_plan(backbone, per_hop=False), 3, toy_collection(small.folder), tmp_path)
     hop_order.train()
     assert not (tmp_path / "retriever-2").exists()
     assert (hop_order.run.report("retriever") or {})["records"] > 18
 
 
-def test_partial_contexts_add_records_deterministically(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_partial_contexts_add_records_deterministically(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     data = toy_collection(small.folder)
     without, first, again = (
         start_run(passing_plan(backbone, per_hop=False, partial=partial), 2, data, tmp_path / name)
@@ -242,7 +242,7 @@ def test_partial_contexts_add_records_deterministically(small: ToyWorld, backbon
     assert reports[1]["loss"] == reports[2]["loss"]
 
 
-def test_a_given_order_is_followed(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_a_given_order_is_followed(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     data = toy_collection(small.folder, "ordered")
     hop_order = start_run(passing_plan(backbone, order="oracle"), HOPS, data, tmp_path)
     hop_order.train()
@@ -250,7 +250,7 @@ def test_a_given_order_is_followed(small: ToyWorld, backbone: Path, tmp_path: Pa
     assert all(step.supervised.negatives for step in steps(hop_order, 1))
 
 
-def test_last_hop_takes_all_remaining_passages(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_last_hop_takes_all_remaining_passages(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     data = toy_collection(small.folder, "ordered")
     hop_order = start_run(passing_plan(backbone, order="oracle"), 2, data, tmp_path)
     hop_order.train()
@@ -260,7 +260,7 @@ def test_last_hop_takes_all_remaining_passages(small: ToyWorld, backbone: Path, 
         assert {(pid,) for pid in rest} == set(true[qid][1:])
 
 
-def test_heuristic_order_mostly_finds_the_true_order(small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_heuristic_order_mostly_finds_the_true_order(small: ToyData, backbone: Path, tmp_path: Path) -> None:
     data = toy_collection(small.folder)
     hop_order = start_run(passing_plan(backbone, order="heuristic"), HOPS, data, tmp_path)
     hop_order.train()
@@ -316,7 +316,7 @@ def test_kept_negatives_are_spread_over_all_ranks(passed: HopOrderTraining, tmp_
         assert step.supervised.negatives == tuple(others[len(others) * place // 4] for place in range(4))
 
 
-def data_with_given_orders(small: ToyWorld) -> TrainingData:
+def data_with_given_orders(small: ToyData) -> TrainingData:
     """Every third question keeps the order that the file gives."""
     data = toy_collection(small.folder, "ordered")
     train = [replace(question, ordered=number % 3 == 0) for number, question in enumerate(data.train)]
@@ -324,7 +324,7 @@ def data_with_given_orders(small: ToyWorld) -> TrainingData:
 
 
 @pytest.mark.parametrize("order", ["latent", "heuristic"])
-def test_given_orders_are_kept_under_any_plan(order: str, small: ToyWorld, backbone: Path, tmp_path: Path) -> None:
+def test_given_orders_are_kept_under_any_plan(order: str, small: ToyData, backbone: Path, tmp_path: Path) -> None:
     data = data_with_given_orders(small)
     hop_order = start_run(passing_plan(backbone, order=order), HOPS, data, tmp_path)
     hop_order.train()
@@ -338,7 +338,7 @@ def test_given_orders_are_kept_under_any_plan(order: str, small: ToyWorld, backb
         assert [weak[qid] for qid in kept] == [truth[qid][1] for qid in kept]
 
 
-def test_weights_reach_the_batches_of_the_retriever(small: ToyWorld, backbone: Path) -> None:
+def test_weights_reach_the_batches_of_the_retriever(small: ToyData, backbone: Path) -> None:
     """With tiny weights of all questions but one, nearly all records drawn are of that one."""
     data = toy_collection(small.folder)
     only = data.train[0].example.qid

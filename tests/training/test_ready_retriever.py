@@ -26,8 +26,8 @@ from baleen.training.run import explain, stage_names, train
 from baleen.training.stages import DONE
 from card_fakes import load_script
 from hop_order_fakes import start_run, toy_collection
-from run_fakes import PLAN, small_world, write_plan
-from toy_world import ToyWorld
+from run_fakes import PLAN, small_toy_data, write_plan
+from toy_data import ToyData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -52,19 +52,19 @@ def stamps(folder: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    return small_world(tmp_path_factory.mktemp("toy"))
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    return small_toy_data(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")
-def trained(toy: ToyWorld) -> Path:
+def trained(toy: ToyData) -> Path:
     """A run that trained its retriever, and nothing else; its model lies beside the plans that take it."""
     run(write_plan(toy.folder, "trained", (PLAN[READING:], "")), toy.folder / "trained")
     return toy.folder / "trained"
 
 
 @pytest.fixture(scope="module")
-def ready(toy: ToyWorld, trained: Path) -> Path:
+def ready(toy: ToyData, trained: Path) -> Path:
     """A run that took it."""
     run(write_plan(toy.folder, "ready", taking(f"{trained.name}/model"), QUICK), toy.folder / "ready")
     return toy.folder / "ready"
@@ -79,7 +79,7 @@ def copied(ready: Path, tmp_path: Path) -> Path:
 # The ready retriever
 
 
-def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None:
+def test_nothing_of_the_retriever_is_trained(toy: ToyData, ready: Path) -> None:
     assert stage_names(read_plan(toy.folder / "ready.toml")) == STAGES
     summary = read_json(ready / "summary.json")
     assert list(summary["stages"]) == STAGES
@@ -89,7 +89,7 @@ def test_nothing_of_the_retriever_is_trained(toy: ToyWorld, ready: Path) -> None
     assert summary["stages"]["retriever"]["mining_seconds"].keys() == {"tokenise", "encode", "search"}
 
 
-def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Path, trained: Path) -> None:
+def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyData, ready: Path, trained: Path) -> None:
     data, encoder = toy_collection(toy.folder), Encoder.load(trained / "model", "cpu")
     mining_index = MiningIndex(encoder, TokenisedCorpora.of(encoder.inputs, data))
     reached = oracle_hops(
@@ -109,7 +109,7 @@ def test_its_reach_is_measured_as_that_of_a_trained_one(toy: ToyWorld, ready: Pa
     )
 
 
-def test_a_ready_retriever_has_one_stage(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
+def test_a_ready_retriever_has_one_stage(toy: ToyData, trained: Path, tmp_path: Path) -> None:
     plan = RetrieverPlan(ready=str(trained / "model"), depths=(3, 4))
     assert HopOrderTraining.stages(plan, 2) == HopOrderTraining.stages(plan, 4) == ["retriever"]
     hop_order = start_run(plan, 2, toy_collection(toy.folder), tmp_path)
@@ -122,7 +122,7 @@ def test_a_ready_retriever_has_one_stage(toy: ToyWorld, trained: Path, tmp_path:
 
 @pytest.mark.parametrize("place", ["model", "model/retriever", "retriever/checkpoint"])
 def test_an_index_of_the_ready_retriever_is_one_of_the_new_model(
-    place: str, ready: Path, trained: Path, toy: ToyWorld, tmp_path: Path
+    place: str, ready: Path, trained: Path, toy: ToyData, tmp_path: Path
 ) -> None:
     given = Encoder.load(trained / place, "cpu")
     made = ready
@@ -140,7 +140,7 @@ def test_an_index_of_the_ready_retriever_is_one_of_the_new_model(
 
 
 def test_the_new_model_verifies_with_the_readers_of_the_run(
-    ready: Path, trained: Path, toy: ToyWorld, tmp_path: Path
+    ready: Path, trained: Path, toy: ToyData, tmp_path: Path
 ) -> None:
     assert read_model(ready / "model").components == {"retriever": "retriever", **dict.fromkeys(HEADS, "reading")}
     Index.build(
@@ -153,7 +153,7 @@ def test_the_new_model_verifies_with_the_readers_of_the_run(
 
 
 def test_a_retriever_lies_beside_the_plan_or_goes_by_a_name(
-    trained: Path, toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, toy: ToyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(trained / "model", tmp_path / "known" / "a-model")
     monkeypatch.setenv("BALEEN_CHECKPOINTS", str(tmp_path / "known"))
@@ -168,7 +168,7 @@ def test_a_retriever_lies_beside_the_plan_or_goes_by_a_name(
     ("place", "said"),
     [("backbone", "a plain Hugging Face model, not a Baleen checkpoint"), ("no such/place", "no model folder")],
 )
-def test_a_folder_without_a_retriever_is_refused(place: str, said: str, toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_folder_without_a_retriever_is_refused(place: str, said: str, toy: ToyData, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=said):
         run(write_plan(toy.folder, "wrong", taking(place)), tmp_path / "run")
     assert not (tmp_path / "run" / "retriever" / DONE).exists()
@@ -177,7 +177,7 @@ def test_a_folder_without_a_retriever_is_refused(place: str, said: str, toy: Toy
 # Going on
 
 
-def test_a_run_goes_on_without_the_retriever_that_it_took(toy: ToyWorld, copied: Path, ready: Path) -> None:
+def test_a_run_goes_on_without_the_retriever_that_it_took(toy: ToyData, copied: Path, ready: Path) -> None:
     shutil.copytree(toy.folder / "trained", toy.folder / "passing")
     plan = write_plan(toy.folder, "passing-plan", taking("passing/model"), QUICK)
     run(plan, copied, stage="retriever")
@@ -192,13 +192,13 @@ def test_a_run_goes_on_without_the_retriever_that_it_took(toy: ToyWorld, copied:
         assert (copied / name).read_bytes() == (ready / name).read_bytes(), name
 
 
-def test_finished_stages_are_skipped(toy: ToyWorld, ready: Path) -> None:
+def test_finished_stages_are_skipped(toy: ToyData, ready: Path) -> None:
     before, summary = stamps(ready), read_json(ready / "summary.json")
     assert run(toy.folder / "ready.toml", ready) == summary
     assert stamps(ready) == before
 
 
-def test_another_retriever_is_refused_unless_replaced(toy: ToyWorld, copied: Path) -> None:
+def test_another_retriever_is_refused_unless_replaced(toy: ToyData, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "another", taking("trained/retriever/checkpoint"), QUICK)
     with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
@@ -212,7 +212,7 @@ def test_another_retriever_is_refused_unless_replaced(toy: ToyWorld, copied: Pat
     assert taken.fingerprint == given.fingerprint
 
 
-def test_a_run_may_replace_its_trained_retriever(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
+def test_a_run_may_replace_its_trained_retriever(toy: ToyData, trained: Path, tmp_path: Path) -> None:
     """Hops that were ordered before say nothing of a retriever that came from elsewhere."""
     shutil.copytree(trained, tmp_path / "run")
     plan = write_plan(toy.folder, "replaced", taking("trained/model"), (PLAN[READING:], ""))
@@ -294,7 +294,7 @@ def test_a_card_names_ready_and_trained_parts(ready: Path) -> None:
     assert "`trained/model` (licence unknown)" in card
 
 
-def test_a_card_of_a_run_that_trained_nothing_can_be_written(toy: ToyWorld, trained: Path, tmp_path: Path) -> None:
+def test_a_card_of_a_run_that_trained_nothing_can_be_written(toy: ToyData, trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run(write_plan(toy.folder, "measured", taking(f"{trained.name}/model"), (PLAN[READING:], "")), folder)
     card = load_script().make_card(folder)

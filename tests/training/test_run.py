@@ -30,8 +30,8 @@ from baleen.training.plan import read_plan
 from baleen.training.run import explain, train
 from baleen.training.stages import DONE
 from fakes import electra_folder
-from run_fakes import small_world, without, write_plan
-from toy_world import ToyWorld
+from run_fakes import small_toy_data, without, write_plan
+from toy_data import ToyData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -40,8 +40,8 @@ ALONE = without("[reading]")
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyWorld:
-    return small_world(tmp_path_factory.mktemp("toy"), train=18)
+def toy(tmp_path_factory: pytest.TempPathFactory) -> ToyData:
+    return small_toy_data(tmp_path_factory.mktemp("toy"), train=18)
 
 
 def done(folder: Path) -> list[str]:
@@ -58,14 +58,14 @@ def run(plan: Path, folder: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def shared(toy: ToyWorld) -> Path:
+def shared(toy: ToyData) -> Path:
     folder = toy.folder / "shared"
     run(write_plan(toy.folder, "shared"), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def apart(toy: ToyWorld) -> Path:
+def apart(toy: ToyData) -> Path:
     folder = toy.folder / "apart"
     run(
         write_plan(
@@ -91,7 +91,7 @@ def copied(shared: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["shared", "apart"])
 def test_a_run_ends_in_a_model_that_verifies_and_answers(
-    kind: str, toy: ToyWorld, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, toy: ToyData, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     folder: Path = request.getfixturevalue(kind) / "model"
     encoder = Encoder.load(folder, "cpu")
@@ -152,7 +152,7 @@ def test_a_run_records_its_environment_and_data(shared: Path) -> None:
     }
 
 
-def test_scores_hold_the_best_and_the_gold_sentences(shared: Path, toy: ToyWorld) -> None:
+def test_scores_hold_the_best_and_the_gold_sentences(shared: Path, toy: ToyData) -> None:
     asked = [json.loads(line) for line in (toy.folder / "train.jsonl").read_text().splitlines()]
     scored = list(read_records(shared / "scores" / "train.jsonl.gz", QuestionFacts))
     assert [record.qid for record in scored] == [f"toy/own/{line['id']}" for line in asked]
@@ -162,7 +162,7 @@ def test_scores_hold_the_best_and_the_gold_sentences(shared: Path, toy: ToyWorld
         assert list(record.found) == sorted(record.found, key=lambda fact: (fact.hop, -fact.score))
 
 
-def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: ToyWorld, tmp_path: Path) -> None:
+def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: ToyData, tmp_path: Path) -> None:
     compared = read_json(shared / "summary.json")["agreement"]
     assert list(compared) == ["heuristic"], "these questions come without an order"
     assert (compared["heuristic"]["claims"], compared["heuristic"]["golds"]) == (18, 54)
@@ -172,7 +172,7 @@ def test_the_latent_order_is_compared_with_the_heuristic_one(shared: Path, toy: 
     assert run(settled, tmp_path / "settled")["agreement"] == {}, "there is nothing to compare"
 
 
-def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyData, shared: Path, tmp_path: Path) -> None:
     """Every gold passage of the toy corpus has one gold sentence; a file may name those of some questions only."""
     compared = read_json(shared / "summary.json")["sentence_agreement"]
     assert compared["train"]["passages"] == 54
@@ -186,7 +186,7 @@ def test_inferred_sentences_are_compared_with_those_that_are_known(toy: ToyWorld
         assert found.get("train", {}).get("passages") == (None if changes else passages)
 
 
-def test_unsearched_questions_train_the_readers_alone(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+def test_unsearched_questions_train_the_readers_alone(toy: ToyData, shared: Path, tmp_path: Path) -> None:
     more = rewritten(toy, "more", lambda line: {**line, "id": f"more-{line['id']}"})[1]
     source = '{ dataset = "own", file = "train.jsonl" }'
     both = source, f'{source}, {{ dataset = "own", file = "{more}", searched = false }}'
@@ -199,7 +199,7 @@ def test_unsearched_questions_train_the_readers_alone(toy: ToyWorld, shared: Pat
         assert after["reading"]["records"][head] > before["reading"]["records"][head], head
 
 
-def test_a_retriever_alone_makes_a_model(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_retriever_alone_makes_a_model(toy: ToyData, tmp_path: Path) -> None:
     assert run(write_plan(toy.folder, "alone", ALONE), tmp_path / "run")["sentence_agreement"] == {}
     assert read_model(tmp_path / "run" / "model").components == {"retriever": "retriever"}
 
@@ -207,13 +207,13 @@ def test_a_retriever_alone_makes_a_model(toy: ToyWorld, tmp_path: Path) -> None:
 # Going on
 
 
-def test_a_finished_run_is_not_repeated(toy: ToyWorld, shared: Path) -> None:
+def test_a_finished_run_is_not_repeated(toy: ToyData, shared: Path) -> None:
     before, summary = stamps(shared), read_json(shared / "summary.json")
     assert run(toy.folder / "shared.toml", shared) == summary
     assert stamps(shared) == before
 
 
-def test_a_stage_can_be_redone(toy: ToyWorld, copied: Path) -> None:
+def test_a_stage_can_be_redone(toy: ToyData, copied: Path) -> None:
     before, loss = stamps(copied), read_json(copied / "reading" / DONE)["loss"]
     run(toy.folder / "shared.toml", copied, stage="verifier")
     after = stamps(copied)
@@ -222,7 +222,7 @@ def test_a_stage_can_be_redone(toy: ToyWorld, copied: Path) -> None:
     assert read_json(copied / "reading" / DONE)["loss"] == loss
 
 
-def test_an_unknown_stage_is_refused_before_any_change(toy: ToyWorld, copied: Path) -> None:
+def test_an_unknown_stage_is_refused_before_any_change(toy: ToyData, copied: Path) -> None:
     before = stamps(copied)
     with pytest.raises(
         ConfigError, match="there is no stage 'raeding'; the stages are start, retriever-1, .*reading, model"
@@ -231,7 +231,7 @@ def test_an_unknown_stage_is_refused_before_any_change(toy: ToyWorld, copied: Pa
     assert stamps(copied) == before
 
 
-def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copied: Path) -> None:
+def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyData, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "other", ("final_steps = 3", "final_steps = 4"))
     with pytest.raises(TrainingError, match="holds a run with other settings .retriever differ.*name the stage"):
@@ -239,7 +239,7 @@ def test_another_plan_is_refused_and_nothing_is_overwritten(toy: ToyWorld, copie
     assert stamps(copied) == before
 
 
-def test_a_run_with_a_removed_setting_is_refused(toy: ToyWorld, copied: Path) -> None:
+def test_a_run_with_a_removed_setting_is_refused(toy: ToyData, copied: Path) -> None:
     plan = read_json(copied / "plan.json")
     plan["retriever"]["learning"]["rounding"] = None
     (copied / "plan.json").write_text(json.dumps(plan))
@@ -255,7 +255,7 @@ def test_a_run_with_a_removed_setting_is_refused(toy: ToyWorld, copied: Path) ->
 FILE = 'file = "train.jsonl" }'
 
 
-def test_redoing_a_stage_on_other_questions_is_refused(toy: ToyWorld, copied: Path) -> None:
+def test_redoing_a_stage_on_other_questions_is_refused(toy: ToyData, copied: Path) -> None:
     before = stamps(copied)
     other = write_plan(toy.folder, "fewer", (FILE, 'file = "train.jsonl", limit = 5 }'))
     with pytest.raises(TrainingError, match="before 'reading' were made with other collections.*start from 'start'"):
@@ -264,13 +264,13 @@ def test_redoing_a_stage_on_other_questions_is_refused(toy: ToyWorld, copied: Pa
     assert run(other, copied, stage="start")["stages"]["hop-1"]["claims"] == 5
 
 
-def test_a_stage_can_be_redone_with_other_weights(toy: ToyWorld, copied: Path) -> None:
+def test_a_stage_can_be_redone_with_other_weights(toy: ToyData, copied: Path) -> None:
     heavier = write_plan(toy.folder, "heavier", (FILE, 'file = "train.jsonl", weight = 3.0 }'))
     run(heavier, copied, stage="reading")
     assert read_json(copied / "plan.json")["collections"][0]["train"][0]["weight"] == 3
 
 
-def test_hops_of_an_earlier_plan_are_not_explained(toy: ToyWorld, tmp_path: Path) -> None:
+def test_hops_of_an_earlier_plan_are_not_explained(toy: ToyData, tmp_path: Path) -> None:
     run(write_plan(toy.folder, "long", ALONE, ("hops = 2", "hops = 3")), tmp_path / "run")
     summary = run(write_plan(toy.folder, "short", ALONE), tmp_path / "run", stage="hop-2")
     (left, *_) = read_records(tmp_path / "run" / "hop-3" / "inspected.jsonl", HopReport)  # which stays where it lies
@@ -279,7 +279,7 @@ def test_hops_of_an_earlier_plan_are_not_explained(toy: ToyWorld, tmp_path: Path
     assert max(line.hop for line in explain(tmp_path / "run", left.qid)) == 2
 
 
-def test_a_foreign_folder_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_foreign_folder_is_left_alone(toy: ToyData, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("mine")
     with pytest.raises(TrainingError, match="holds something other than a run"):
@@ -287,7 +287,7 @@ def test_a_foreign_folder_is_left_alone(toy: ToyWorld, tmp_path: Path) -> None:
     assert list(stamps(tmp_path)) == ["model/mine.txt"]
 
 
-def test_a_kill_during_cross_encoder_training_changes_nothing(toy: ToyWorld, shared: Path, copied: Path) -> None:
+def test_a_kill_during_cross_encoder_training_changes_nothing(toy: ToyData, shared: Path, copied: Path) -> None:
     file = toy.folder / "shared.toml"
     for stage in ("reading", "model"):
         shutil.rmtree(copied / stage)
@@ -305,14 +305,14 @@ def test_a_kill_during_cross_encoder_training_changes_nothing(toy: ToyWorld, sha
 # What the data lacks
 
 
-def rewritten(toy: ToyWorld, name: str, change: Any) -> tuple[str, str]:
+def rewritten(toy: ToyData, name: str, change: Any) -> tuple[str, str]:
     """A change of the plan to changed training questions."""
     lines = lines_of(toy, "train")
     (toy.folder / f"{name}.jsonl").write_text("".join(json.dumps(change(line)) + "\n" for line in lines))
     return "train.jsonl", f"{name}.jsonl"
 
 
-def lines_of(toy: ToyWorld, name: str) -> list[dict[str, Any]]:
+def lines_of(toy: ToyData, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (toy.folder / f"{name}.jsonl").read_text().splitlines()]
 
 
@@ -322,7 +322,7 @@ def without_keys(*keys: str) -> Any:
 
 @pytest.mark.parametrize("way", [("shared = true", "shared = true"), APART], ids=["shared", "apart"])
 def test_heads_without_training_data_are_left_out(
-    way: tuple[str, str], toy: ToyWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    way: tuple[str, str], toy: ToyData, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Like HoVer, whose claims have no answers."""
     changes = rewritten(toy, "unanswered", without_keys("answer")), ("steps = 6", "steps = 2")
@@ -334,14 +334,14 @@ def test_heads_without_training_data_are_left_out(
         assert summary["stages"]["answerer"]["trained"] == []
 
 
-def test_without_gold_sentences_the_condenser_learns_from_likely_ones(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_gold_sentences_the_condenser_learns_from_likely_ones(toy: ToyData, tmp_path: Path) -> None:
     changes = rewritten(toy, "unnumbered", without_keys("facts")), ("steps = 6", "steps = 2")
     summary = run(write_plan(toy.folder, "unnumbered", *changes), tmp_path / "run")
     assert summary["stages"]["sentences"]["records"]["sentences"] > 0
     assert {"sentences", "facts", "verifier"} <= set(read_model(tmp_path / "run" / "model").components)
 
 
-def test_without_gold_or_inferred_sentences_training_is_refused(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_gold_or_inferred_sentences_training_is_refused(toy: ToyData, tmp_path: Path) -> None:
     trusting = ("depth = 4\n", "depth = 4\ninfer = false\n")
     file = write_plan(toy.folder, "passages", rewritten(toy, "passages", without_keys("facts")), trusting)
     with pytest.raises(DatasetError, match="stage 1 of the condenser has no examples.*or leave .reading. out"):
@@ -349,7 +349,7 @@ def test_without_gold_or_inferred_sentences_training_is_refused(toy: ToyWorld, t
     assert "sentences" not in done(tmp_path / "run")
 
 
-def test_a_dataset_without_training_questions_starts_no_stage(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_dataset_without_training_questions_starts_no_stage(toy: ToyData, tmp_path: Path) -> None:
     (toy.folder / "empty.jsonl").write_text("")
     file = write_plan(toy.folder, "empty", ALONE, ("train.jsonl", "empty.jsonl"))
     with pytest.raises(DatasetError, match=r"empty\.jsonl|nothing to train on"):
@@ -357,13 +357,13 @@ def test_a_dataset_without_training_questions_starts_no_stage(toy: ToyWorld, tmp
     run(write_plan(toy.folder, "mended", ALONE), tmp_path / "run")  # the plan may be mended in the same folder
 
 
-def test_questions_without_gold_passages_are_refused(toy: ToyWorld, tmp_path: Path) -> None:
+def test_questions_without_gold_passages_are_refused(toy: ToyData, tmp_path: Path) -> None:
     bare = rewritten(toy, "bare", lambda line: {**without_keys("facts")(line), "gold": []})
     with pytest.raises(DatasetError, match="no question can be trained on with order = 'latent'"):
         run(write_plan(toy.folder, "bare", ALONE, bare), tmp_path / "run")
 
 
-def test_a_missing_gold_passage_fails_a_run_or_drops_its_question(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_missing_gold_passage_fails_a_run_or_drops_its_question(toy: ToyData, tmp_path: Path) -> None:
     def lost(line: dict[str, Any]) -> dict[str, Any]:
         return {**line, "gold": ["Atlantis"], "facts": []} if line["id"] in ("q0", "q1") else line
 
@@ -375,12 +375,12 @@ def test_a_missing_gold_passage_fails_a_run_or_drops_its_question(toy: ToyWorld,
     assert run(dropping, tmp_path / "run")["stages"]["hop-1"]["claims"] == 16
 
 
-def test_a_missing_file_is_named(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(toy: ToyData, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"absent\.jsonl"):
         run(write_plan(toy.folder, "absent", ALONE, ("train.jsonl", "absent.jsonl")), tmp_path / "run")
 
 
-def test_without_dev_questions_nothing_is_measured(toy: ToyWorld, tmp_path: Path) -> None:
+def test_without_dev_questions_nothing_is_measured(toy: ToyData, tmp_path: Path) -> None:
     changes = (('dev = [{ dataset = "own", file = "dev.jsonl" }]', ""), ("steps = 6", "steps = 2"))
     stages = run(write_plan(toy.folder, "no-dev", *changes), tmp_path / "run")["stages"]
     assert stages["reading"]["dev"] == stages["sentences"]["dev"] == {}
@@ -390,7 +390,7 @@ def test_without_dev_questions_nothing_is_measured(toy: ToyWorld, tmp_path: Path
 # Faults in a folder
 
 
-def test_a_checkpoint_of_another_architecture_is_refused(toy: ToyWorld, copied: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_architecture_is_refused(toy: ToyData, copied: Path, tmp_path: Path) -> None:
     other = CrossEncoder.from_backbone(electra_folder(tmp_path / "electra"), {"sentences": HEADS["sentences"]})
     shutil.rmtree(copied / "sentences" / "checkpoint")
     other.save(copied / "sentences" / "checkpoint")
@@ -398,7 +398,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(toy: ToyWorld, copied: 
         run(toy.folder / "shared.toml", copied, stage="reading")
 
 
-def test_saves_of_another_architecture_are_refused(toy: ToyWorld, copied: Path, tmp_path: Path) -> None:
+def test_saves_of_another_architecture_are_refused(toy: ToyData, copied: Path, tmp_path: Path) -> None:
     other = CrossEncoder.from_backbone(electra_folder(tmp_path / "electra"))
     shutil.rmtree(copied / "sentences" / "checkpoint")
     other.save(copied / "sentences" / "checkpoint")
@@ -409,7 +409,7 @@ def test_saves_of_another_architecture_are_refused(toy: ToyWorld, copied: Path, 
     assert "reading" not in done(copied)
 
 
-def test_a_loss_of_nan_names_its_step_and_can_be_resumed(toy: ToyWorld, tmp_path: Path) -> None:
+def test_a_loss_of_nan_names_its_step_and_can_be_resumed(toy: ToyData, tmp_path: Path) -> None:
     wild = (
         "[reading.first]\nsteps = 2\nbatch_size = 4\nlr = 1e-3",
         "[reading.first]\nsteps = 9\nbatch_size = 4\nlr = 1e30",
@@ -421,7 +421,7 @@ def test_a_loss_of_nan_names_its_step_and_can_be_resumed(toy: ToyWorld, tmp_path
     assert "model" in done(tmp_path / "run")
 
 
-def test_files_are_mixed_by_weight_and_limit(toy: ToyWorld, tmp_path: Path) -> None:
+def test_files_are_mixed_by_weight_and_limit(toy: ToyData, tmp_path: Path) -> None:
     """With a second file of another dataset, which keeps its own hop order."""
     lines = [{**line, "id": f"made{line['id']}", "made_by": "hand"} for line in lines_of(toy, "ordered")]
     (toy.folder / "made.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -467,7 +467,7 @@ def scores(folder: Path) -> list[dict[tuple[str, str, int], float]]:
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_results_of_one(toy: ToyWorld, tmp_path: Path) -> None:
+def test_two_processes_give_the_results_of_one(toy: ToyData, tmp_path: Path) -> None:
     """The single process takes the same parts of a batch in two passes, so losses differ by rounding only."""
     in_passes = ("batch_size = 4", "batch_size = 4\naccumulate = 2")
     one = run(write_plan(toy.folder, "passes", in_passes), tmp_path / "one")
@@ -491,7 +491,7 @@ def test_two_processes_give_the_results_of_one(toy: ToyWorld, tmp_path: Path) ->
 
 
 def test_an_indivisible_batch_is_refused_before_any_work(
-    toy: ToyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: ToyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(ConfigError, match="retriever.training: batch_size = 4 does not divide into 1 passes of 3"):
@@ -509,7 +509,7 @@ def test_a_question_is_explained_by_any_end_of_its_id(shared: Path) -> None:
     assert explain(shared, "own/q3") == explain(shared, "q3") == lines
 
 
-def test_an_unknown_or_ambiguous_id_is_refused(toy: ToyWorld, shared: Path, tmp_path: Path) -> None:
+def test_an_unknown_or_ambiguous_id_is_refused(toy: ToyData, shared: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no training question has the id '3'"):
         explain(shared, "3")
     with pytest.raises(TrainingError, match="no hop of this run is done yet"):

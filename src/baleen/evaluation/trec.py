@@ -23,9 +23,9 @@ TAG = "baleen"
 RUN = "qid Q0 pid rank score tag"
 
 
-def write_run(results: Iterable[Result], path: Path, tag: str = TAG) -> None:
+def write_run(results: Iterable[Result], path: Path) -> None:
     rows = (
-        (result.example.qid, "Q0", pid, str(rank), str(len(result.prediction.ranking) - rank + 1), tag)
+        (result.example.qid, "Q0", pid, str(rank), str(len(result.prediction.ranking) - rank + 1), TAG)
         for result in results
         for rank, pid in enumerate(result.prediction.ranking.pids, start=1)
     )

@@ -162,7 +162,7 @@ def gold_sids(
     return tuple(sorted(sorted(written, key=lambda sid: (-scores[sid], sid))[:inferred]))
 
 
-def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1) -> FactsOf:
+def gold_facts(passages: Lookup, scorer: Scorer | None = None) -> FactsOf:
     """A function from an example to its gold facts, passage by passage; see `sentence_examples` for `scorer`."""
 
     def facts(example: Example) -> list[Fact]:
@@ -170,7 +170,7 @@ def gold_facts(passages: Lookup, scorer: Scorer | None = None, inferred: int = 1
         return [
             passage.fact(sid, 0.0, 0)
             for passage in golds
-            for sid in gold_sids(example, Query(example.text), passage, scorer, inferred)
+            for sid in gold_sids(example, Query(example.text), passage, scorer)
         ]
 
     return facts

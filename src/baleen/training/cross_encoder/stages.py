@@ -136,7 +136,7 @@ class CrossEncoderTraining:
         processes, counts, agreement = self.run.processes, {}, {}
         unsearched = [question.example for question in self.data.unsearched]
         make = facts_without_search(self.data.passage, self.plan.infer)
-        self.run.write_each(make, unsearched, folder / f"{UNSEARCHED}.jsonl.gz", "laying out")
+        self.run.write_each(make, unsearched, folder / f"{UNSEARCHED}.jsonl.gz", "preparing")
         for part in PARTS:
             own = processes.shard(self.examples.searched(part))
             steps = self.examples.steps_of(part, own)

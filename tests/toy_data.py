@@ -1,4 +1,4 @@
-"""A made-up world whose questions need two to four hops, small enough to train retrievers for it on a CPU in seconds.
+"""Made-up data whose questions need two to four hops, small enough to train retrievers with on a CPU in seconds.
 
 Each passage is about one person, whom other passages mention too: a name alone does not lead to its passage, and a
 question names only the first person of its chain.
@@ -49,8 +49,8 @@ class Person:
 
 
 @dataclass(frozen=True)
-class ToyWorld:
-    """A world written to `folder`: corpus.jsonl, train.jsonl, dev.jsonl, and ordered.jsonl, which has the orders of hops.
+class ToyData:
+    """Data written to `folder`: corpus.jsonl, train.jsonl, dev.jsonl, and ordered.jsonl, which has the orders of hops.
 
     `order` has the true order of hops of every question, by id.
     """
@@ -60,7 +60,7 @@ class ToyWorld:
     order: dict[str, tuple[str, ...]]
 
     def backbone(self, folder: Path, seed: int = 0) -> Path:
-        """A random BERT of two layers, with a token for every word of this world.
+        """A random BERT of two layers, with a token for every word of this data.
 
         Position embeddings are small, so that it matches words before training, as a pretrained one does.
         """
@@ -106,7 +106,7 @@ class ToyWorld:
         return [*BERT_TOKENS.values(), "[unused0]", "[unused1]", *string.punctuation, *sorted(words)]
 
 
-def make_world(
+def make_toy_data(
     folder: Path,
     *,
     people: int = 240,
@@ -114,8 +114,8 @@ def make_world(
     dev: int = 60,
     seed: int = 0,
     hops: Sequence[int] = (2, 3, 4),
-) -> ToyWorld:
-    """Make the world of a seed, and write its files; questions have these numbers of `hops` in turn."""
+) -> ToyData:
+    """Make the data of a seed, and write its files; questions have these numbers of `hops` in turn."""
     rng = random.Random(seed)
     known = _people(rng, people)
     passages = [Passage.from_sentences(each.pid, each.name, each.sentences) for each in known.values()]
@@ -125,7 +125,7 @@ def make_world(
     _write(folder / "train.jsonl", questions[:train])
     _write(folder / "dev.jsonl", questions[train:])
     _write(folder / "ordered.jsonl", ({**each, "order": order[each["id"]]} for each in questions[:train]))
-    return ToyWorld(folder, passages, order)
+    return ToyData(folder, passages, order)
 
 
 def _people(rng: random.Random, count: int) -> dict[str, Person]:
