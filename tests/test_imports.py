@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,6 +110,12 @@ def test_the_package_root_stays_small() -> None:
 def test_every_room_says_what_it_is() -> None:
     silent = [name for name, path in MODULES.items() if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
     assert silent in ([], ["__main__"]), f"no docstring: {', '.join(silent)}"
+
+
+@pytest.mark.parametrize("init", sorted(SOURCE.glob("*/**/__init__.py")), ids=lambda path: path.parent.name)
+def test_every_room_lists_its_files(init: Path) -> None:
+    listed = set(re.findall(r"\b\w+\.py\b", ast.get_docstring(ast.parse(init.read_text("utf-8"))) or ""))
+    assert listed == {path.name for path in init.parent.glob("*.py")} - {"__init__.py"}
 
 
 def test_imports_point_down() -> None:

@@ -31,6 +31,9 @@ def test_the_examples_of_a_page_run_one_after_another(
     monkeypatch.chdir(tmp_path)
     write_passages(CORPUS[:6], tmp_path / "articles.jsonl")
     write_passages(CORPUS[6:], tmp_path / "more.jsonl")
+    (tmp_path / "articles").mkdir()
+    for passage in CORPUS[:6]:
+        (tmp_path / "articles" / f"{passage.pid}.md").write_text(f"# {passage.title}\n\n{passage.text}\n", "utf-8")
     session: dict[str, object] = {}
     for number, example in enumerate(EXAMPLES[page], start=1):
         exec(compile(example, f"{page}, example {number}", "exec"), session)
