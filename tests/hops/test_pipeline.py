@@ -116,6 +116,19 @@ def test_only_stop_early_ends_a_run_at_a_hop_without_facts() -> None:
     assert without_times(stopped).hops == without_times(whole).hops[:4]
 
 
+def test_a_stopped_run_is_finished_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished: list[int] = []
+    finish = Condenser.finish
+
+    def counted(self: Condenser, trace: Trace, passage: Any) -> Trace:
+        finished.append(len(trace.hops))
+        return finish(self, trace, passage)
+
+    monkeypatch.setattr(Condenser, "finish", counted)
+    (stopped,) = traces(chain(), condenser(), [1] * 6, stop_early=True)
+    assert finished == [len(stopped.hops)] == [4]
+
+
 def test_a_run_stops_where_a_fact_was_only_dropped() -> None:
     falling = {TEACHES: 1.0, STANDS: lambda together: 1.0 if MAYOR not in together else -1.0, MAYOR: -1.0}
     reading = ScriptedCrossEncoder(sentences=KNOWN, facts=falling)

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 
 class BaleenError(Exception):
-    """An error in somebody's input: `exit_code` ends the command line, `http_status` a request."""
+    """An error in the user's input: `exit_code` ends the command line, `http_status` a request."""
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500

@@ -59,10 +59,12 @@ def run_hops(
     traces = [Trace(query, untrained=condenser.untrained) for query in queries]
     for number, depth in enumerate(depths, start=1):
         active = [trace for trace in traces if not trace.stopped]
-        hops = iter(take_hop(active, retriever, condenser, number, depth))
-        traces = [trace if trace.stopped else advance(trace, next(hops), stop_early) for trace in traces]
+        taken = zip(active, take_hop(active, retriever, condenser, number, depth), strict=True)
+        moved = [advance(trace, hop, stop_early) for trace, hop in taken]
         last = number == len(depths)
-        yield [condenser.finish(each, retriever.passage) if last or each.stopped else each for each in traces]
+        ended = iter([condenser.finish(each, retriever.passage) if last or each.stopped else each for each in moved])
+        traces = [trace if trace.stopped else next(ended) for trace in traces]
+        yield list(traces)
 
 
 def take_hop(

@@ -51,8 +51,8 @@ class Limits(NamedTuple):
     """How much of an index a search looks at.
 
     The vectors of a claim probe about 1,024 cells together, each vector 16 to 64: short queries probe more per vector.
-    With 16 cells for each of about 20 vectors, 0.6% of the best ten of 10,553 real passages lay in cells that nobody
-    probed.
+    With 16 cells for each of about 20 vectors, 0.6% of the best ten of 10,553 real passages lay in cells that
+    were not probed.
 
     The defaults follow measurements (`experiments/benchmarks.md`).  On 354,282 real passages, 4,096 refined of 16,384
     candidates find 99% of the best ten and 95% of the best hundred of an exact search.  On 100,000 synthetic passages,
